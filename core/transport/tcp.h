@@ -1,0 +1,84 @@
+// TCP: addresses, listening and connecting sockets, and their settings. No protocol here.
+//
+// All sockets are non-blocking and closed on exec. Nothing throws; only `resolve` may block (name
+// service).
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../error.h"
+#include "../limits.h"
+
+namespace gd2fs::tcp {
+
+/// Owns one file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { close(); }
+
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  int release() noexcept;
+  void close() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+struct HostPort {
+  std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets
+  std::uint16_t port = PORT_DEFAULT;
+};
+
+/// Reads `HOST:PORT`, `HOST`, `[IPV6]:PORT`, `[IPV6]` or a bare IPv6 address.
+Result<HostPort> parse_host_port(const std::string& text);
+
+/// A socket address.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  const sockaddr* get() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }  // sockaddr_storage aliases by contract
+  sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const noexcept { return storage.ss_family; }
+};
+
+/// All addresses of a host, in the order to try them. Numeric ones never block.
+Result<std::vector<Address>> resolve(const HostPort& target);
+/// `127.0.0.1:7527` or `[::1]:7527`.
+std::string address_text(const Address& address);
+/// Without the port: what connections of one source share.
+std::string host_text(const Address& address);
+/// The socket's own address, with the real port after a bind to port 0.
+Address local_address(int fd);
+
+/// A listening socket. `is_port_shared`: SO_REUSEPORT.
+Result<Descriptor> listen_at(const Address& address, bool is_port_shared = false);
+/// Accepts one connection (non-blocking, tuned). An empty descriptor when there is none, or it
+/// failed (errno).
+Descriptor accept_from(int listener, Address& peer);
+
+/// Starts a connection; the socket becomes writable when it is there or has failed: then ask
+/// `connect_fault`. `local`: the address to bind to first (its port is not used), or nothing.
+Result<Descriptor> connect_start(const Address& remote, const Address* local = nullptr);
+/// 0 when the connection is up, else its errno.
+int connect_fault(int fd);
+/// Waits for a connection; for threads that may block. Nothing is sent.
+Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms);
+
+/// TCP_NODELAY, 1 MiB buffers, TCP_USER_TIMEOUT, and cubic or reno where the default is something
+/// else: with bbr loopback loses half its rate. Every setting that the system refuses is left as it
+/// is.
+void tune(int fd) noexcept;
+
+}  // namespace gd2fs::tcp
