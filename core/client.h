@@ -1,7 +1,8 @@
-// Client: files and pages on all nodes of a cluster. Every call starts an operation and returns at once.
+// Client: files and pages on all nodes of a cluster. Every call starts an operation and returns at
+// once.
 //
-// An operation borrows the caller's memory until it is done. It is done exactly once, at the latest at its deadline;
-// then no thread of the client touches that memory any more. Nothing here throws.
+// An operation borrows the caller's memory until it is done. It is done exactly once, at the latest
+// at its deadline; then no thread of the client touches that memory any more. Nothing here throws.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,15 @@
 namespace gd2fs {
 
 struct ClientOptions {
-  std::vector<std::string> seeds;          // "HOST:PORT", any node of the cluster; any live one serves
-  std::vector<std::string> local;          // the client's own addresses to bind streams to; empty: the system's choice
+  std::vector<std::string> seeds;  // "HOST:PORT", any node of the cluster; any live one serves
+  std::vector<std::string>
+      local;  // the client's own addresses to bind streams to; empty: the system's choice
   std::string cluster;
   std::uint32_t io_threads = 2;
-  std::uint32_t streams = 2;               // per node
-  std::uint32_t timeout_ms = 5'000;        // default deadline of a call
-  std::uint32_t connect_ms = 1'000;        // to reach one node; then its keys are misses for a while
-  bool is_verifying = true;                // the reader's own check of every block
+  std::uint32_t streams = 2;         // per node
+  std::uint32_t timeout_ms = 5'000;  // default deadline of a call
+  std::uint32_t connect_ms = 1'000;  // to reach one node; then its keys are misses for a while
+  bool is_verifying = true;          // the reader's own check of every block
 };
 
 /// A piece of the caller's memory.
@@ -35,18 +37,19 @@ struct Buffer {
 };
 
 struct CallOptions {
-  std::uint32_t timeout_ms = 0;            // 0: the client's default
-  std::uint32_t ttl_s = 0;                 // 0: none. Puts and creates
-  std::uint32_t chunk_bytes = 0;           // create; 0: CHUNK_BYTES_DEFAULT
-  bool if_absent = false;                  // create: conflict when it is there
-  bool is_probe = false;                   // exists, get: do not count as use
-  bool is_announced = false;               // hand the finished operation out through `descriptor` and `finished`
-  std::uint64_t cookie = 0;                // the caller's own, given back by `Operation::cookie`
+  std::uint32_t timeout_ms = 0;   // 0: the client's default
+  std::uint32_t ttl_s = 0;        // 0: none. Puts and creates
+  std::uint32_t chunk_bytes = 0;  // create; 0: CHUNK_BYTES_DEFAULT
+  bool if_absent = false;         // create: conflict when it is there
+  std::uint64_t if_gen = 0;  // write: only into this generation of the file, else gone; 0: any
+  bool is_probe = false;          // exists, get: do not count as use
+  bool is_announced = false;  // hand the finished operation out through `descriptor` and `finished`
+  std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
 };
 
 struct ItemOutcome {
   Status status = Status::unavailable;
-  std::uint64_t bytes = 0;                 // of the stored page (get), or moved
+  std::uint64_t bytes = 0;  // of the stored page (get), or moved
 };
 
 struct FileFacts {
@@ -60,24 +63,27 @@ struct FileFacts {
 /// What a call came to. Which fields are filled depends on the call.
 struct Outcome {
   Status status = Status::unavailable;
-  std::string message;                     // one line with names and sizes when status is neither ok nor miss
-  std::uint64_t value = 0;                 // read, write: bytes. append: offset where it was put. drop, clear: count
-  std::vector<ItemOutcome> items;          // pages: one per key
-  std::vector<wire::ListEntry> entries;    // list
-  std::string next;                        // list: continue after this; empty at the end
-  bool is_partial = false;                 // list, clear: some nodes did not answer
-  FileFacts file;                          // create, stat
-  std::vector<wire::NodeStatus> nodes;     // ping; a node that did not answer has state 3
+  std::string message;  // one line with names and sizes when status is neither ok nor miss
+  std::uint64_t value =
+      0;  // read, write: bytes. append: offset where it was put. drop, clear: count
+  std::vector<ItemOutcome> items;        // pages: one per key
+  std::vector<wire::ListEntry> entries;  // list
+  std::string next;                      // list: continue after this; empty at the end
+  bool is_partial = false;               // list, clear: some nodes did not answer
+  FileFacts file;                        // create, stat
+  std::vector<wire::NodeStatus> nodes;   // ping; a node that did not answer has state 3
 };
 
 class Operation {
  public:
   virtual ~Operation() = default;
   virtual bool is_done() const = 0;
-  /// Waits; false when `timeout_ms` passed first (< 0: for ever; the operation's own deadline bounds it).
+  /// Waits; false when `timeout_ms` passed first (< 0: for ever; the operation's own deadline
+  /// bounds it).
   virtual bool wait(std::int64_t timeout_ms) = 0;
-  virtual const Outcome& outcome() const = 0;       // once done
-  /// Asks for an early end: the operation is done soon after, as cancelled or as whatever came first.
+  virtual const Outcome& outcome() const = 0;  // once done
+  /// Asks for an early end: the operation is done soon after, as cancelled or as whatever came
+  /// first.
   virtual void cancel() = 0;
   virtual std::uint64_t cookie() const = 0;
 };
@@ -85,35 +91,43 @@ using OperationRef = std::shared_ptr<Operation>;
 
 class Client {
  public:
-  /// Reaches one seed and learns the map. The error names what was tried, and says when the cluster is another one.
+  /// Reaches one seed and learns the map. The error names what was tried, and says when the cluster
+  /// is another one.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
-  virtual ~Client() = default;             // ends all operations (cancelled), joins threads
+  virtual ~Client() = default;  // ends all operations (cancelled), joins threads
 
   // Pages. `keys` are copied; buffers are borrowed until done. One outcome per key:
-  // get: ok with the page's length, miss, invalid when the buffer is too short (bytes says what is needed).
-  // put: ok or have (both: it is there), full, unavailable. exists: ok or miss.
+  // get: ok with the page's length, miss, invalid when the buffer is too short (bytes says what is
+  // needed). put: ok or have (both: it is there), full, unavailable. exists: ok or miss.
   virtual OperationRef get_pages(std::string_view name_space, std::span<const std::string> keys,
                                  std::span<const Buffer> into, const CallOptions& options) = 0;
   virtual OperationRef put_pages(std::string_view name_space, std::span<const std::string> keys,
                                  std::span<const Buffer> from, const CallOptions& options) = 0;
-  virtual OperationRef exists(std::string_view name_space, std::span<const std::string> keys, const CallOptions& options) = 0;
-  virtual OperationRef drop_pages(std::string_view name_space, std::span<const std::string> keys, const CallOptions& options) = 0;
-  virtual OperationRef list_pages(std::string_view name_space, std::string_view after, std::size_t count_max,
+  virtual OperationRef exists(std::string_view name_space, std::span<const std::string> keys,
+                              const CallOptions& options) = 0;
+  virtual OperationRef drop_pages(std::string_view name_space, std::span<const std::string> keys,
                                   const CallOptions& options) = 0;
+  virtual OperationRef list_pages(std::string_view name_space, std::string_view after,
+                                  std::size_t count_max, const CallOptions& options) = 0;
 
-  // Files. gone: no such file. miss: some byte asked for is evicted, lost or corrupt (nothing in the buffer counts).
-  // read: short at the end of the file; what was never written reads as zeros.
+  // Files. gone: no such file. miss: some byte asked for is evicted, lost or corrupt (nothing in
+  // the buffer counts). read: short at the end of the file; what was never written reads as zeros.
   virtual OperationRef create(std::string_view path, const CallOptions& options) = 0;
-  virtual OperationRef write(std::string_view path, std::uint64_t offset, std::span<const Buffer> from, const CallOptions& options) = 0;
-  virtual OperationRef append(std::string_view path, std::span<const Buffer> from, const CallOptions& options) = 0;
-  virtual OperationRef read(std::string_view path, std::uint64_t offset, std::span<const Buffer> into, const CallOptions& options) = 0;
+  virtual OperationRef write(std::string_view path, std::uint64_t offset,
+                             std::span<const Buffer> from, const CallOptions& options) = 0;
+  virtual OperationRef append(std::string_view path, std::span<const Buffer> from,
+                              const CallOptions& options) = 0;
+  virtual OperationRef read(std::string_view path, std::uint64_t offset,
+                            std::span<const Buffer> into, const CallOptions& options) = 0;
   virtual OperationRef stat(std::string_view path, const CallOptions& options) = 0;
-  virtual OperationRef truncate(std::string_view path, std::uint64_t size, const CallOptions& options) = 0;
+  virtual OperationRef truncate(std::string_view path, std::uint64_t size,
+                                const CallOptions& options) = 0;
   virtual OperationRef unlink(std::string_view path, const CallOptions& options) = 0;
-  virtual OperationRef list_files(std::string_view prefix, std::string_view after, std::size_t count_max,
-                                  const CallOptions& options) = 0;
+  virtual OperationRef list_files(std::string_view prefix, std::string_view after,
+                                  std::size_t count_max, const CallOptions& options) = 0;
 
-  virtual OperationRef clear(std::string_view name_space, const CallOptions& options) = 0;   // files and pages
+  virtual OperationRef clear(std::string_view name_space,
+                             const CallOptions& options) = 0;  // files and pages
   virtual OperationRef ping(const CallOptions& options) = 0;
 
   /// Readable (poll) while a finished announced operation waits to be taken with `finished`.

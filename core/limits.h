@@ -12,22 +12,24 @@ inline constexpr std::size_t GiB = 1024 * MiB;
 inline constexpr std::size_t TiB = 1024 * GiB;
 
 // Storage: what is summed, what is cut, what is placed.
-inline constexpr std::size_t GRAIN_BYTES = 4 * KiB;          // the arena is cut in these
-inline constexpr std::size_t BLOCK_BYTES = 64 * KiB;         // one checksum covers one block of a piece
-inline constexpr std::size_t PART_BYTES_MAX = 2 * MiB;       // one extent is at most this long
+inline constexpr std::size_t GRAIN_BYTES = 4 * KiB;     // the arena is cut in these
+inline constexpr std::size_t BLOCK_BYTES = 64 * KiB;    // one checksum covers one block of a piece
+inline constexpr std::size_t PART_BYTES_MAX = 2 * MiB;  // one extent is at most this long
 inline constexpr std::size_t CHUNK_BYTES_DEFAULT = 4 * MiB;  // a file is cut at multiples of this
 inline constexpr std::size_t CHUNK_BYTES_MIN = BLOCK_BYTES;
 inline constexpr std::size_t CHUNK_BYTES_MAX = 1 * GiB;
 inline constexpr std::size_t PAGE_BYTES_MAX = 1 * GiB;
 inline constexpr std::uint64_t FILE_BYTES_MAX = 1 * TiB;
-inline constexpr std::size_t SEGMENTS_PER_CHUNK_MAX = 256;   // then the writer rewrites the chunk
-inline constexpr std::size_t RECORDS_MAX = 1'000'000;        // file records one node keeps; the least used go first
+inline constexpr std::size_t SEGMENTS_PER_CHUNK_MAX = 256;  // then the writer rewrites the chunk
+inline constexpr std::size_t RECORDS_MAX =
+    1'000'000;  // file records one node keeps; the least used go first
 
 // Names.
 inline constexpr std::size_t NAMESPACE_BYTES_MAX = 255;
-inline constexpr std::size_t PATH_BYTES_MAX = 1024;          // a whole path, namespace included
+inline constexpr std::size_t PATH_BYTES_MAX = 1024;  // a whole path, namespace included
 inline constexpr std::size_t KEY_BYTES_MAX = 512;
-inline constexpr std::size_t NAME_BYTES_MAX = PATH_BYTES_MAX;  // on the wire: a path, or namespace NUL key
+inline constexpr std::size_t NAME_BYTES_MAX =
+    PATH_BYTES_MAX;  // on the wire: a path, or namespace NUL key
 static_assert(NAMESPACE_BYTES_MAX + 1 + KEY_BYTES_MAX <= NAME_BYTES_MAX);
 inline constexpr std::size_t CLUSTER_BYTES_MAX = 128;
 inline constexpr std::size_t NODE_NAME_BYTES_MAX = 128;
@@ -35,26 +37,36 @@ inline constexpr std::size_t NODES_MAX = 1024;
 
 // Wire.
 inline constexpr std::size_t HEADER_BYTES = 32;
-inline constexpr std::size_t PAYLOAD_BYTES_MAX = 1 * MiB;    // of one DATA frame
+inline constexpr std::size_t PAYLOAD_BYTES_MAX = 1 * MiB;  // of one DATA frame
 inline constexpr std::size_t TABLE_BYTES_MAX = 256 * KiB;
-inline constexpr std::size_t FRAME_BYTES_MAX = PAYLOAD_BYTES_MAX + TABLE_BYTES_MAX;  // after the header
-inline constexpr std::size_t PAYLOAD_BYTES_SHARED = 256 * KiB;  // of one DATA frame while others wait
+inline constexpr std::size_t FRAME_BYTES_MAX =
+    PAYLOAD_BYTES_MAX + TABLE_BYTES_MAX;  // after the header
+inline constexpr std::size_t PAYLOAD_BYTES_SHARED =
+    256 * KiB;  // of one DATA frame while others wait
 inline constexpr std::size_t HELLO_BYTES_MAX = 512;
-inline constexpr std::size_t ITEMS_MAX = 4096;               // of one frame
-inline constexpr std::size_t BATCH_ITEMS_MAX = 65'536;       // of one call; the client cuts it into frames
-inline constexpr std::size_t REQUESTS_MAX = 64;              // in flight on one stream
-inline constexpr std::size_t EAGER_BYTES_MAX = 256 * KiB;    // of bodies sent before their grant, per request
-inline constexpr std::size_t CONNECTIONS_MAX = 4096;         // per node
-inline constexpr std::size_t UNAUTHENTICATED_MAX = 64;       // connections before WELCOME, per source address
-inline constexpr std::uint32_t HELLO_MS = 2'000;             // from accept to PROOF
-inline constexpr std::uint32_t IDLE_MS = 600'000;            // a stream without any frame for this long is closed
-inline constexpr std::uint32_t RETRY_MS = 10;                // advised pause when a node is full of half-written bytes
-inline constexpr std::uint32_t STAGED_MS = 10'000;           // then the owner asks home whether a tag is listed
+inline constexpr std::size_t ITEMS_MAX = 4096;  // of one frame
+inline constexpr std::size_t BATCH_ITEMS_MAX =
+    65'536;                                      // of one call; the client cuts it into frames
+inline constexpr std::size_t REQUESTS_MAX = 64;  // in flight on one stream
+inline constexpr std::size_t EAGER_BYTES_MAX =
+    256 * KiB;  // of bodies sent before their grant, per request
+inline constexpr std::size_t CONNECTIONS_MAX = 4096;  // per node
+inline constexpr std::size_t UNAUTHENTICATED_MAX =
+    64;                                           // connections before WELCOME, per source address
+inline constexpr std::uint32_t HELLO_MS = 2'000;  // from accept to PROOF
+inline constexpr std::uint32_t IDLE_MS =
+    600'000;  // a stream without any frame for this long is closed
+inline constexpr std::uint32_t RETRY_MS =
+    10;  // advised pause when a node is full of half-written bytes
+inline constexpr std::uint32_t STAGED_MS =
+    10'000;  // then the owner asks home whether a tag is listed
 inline constexpr std::uint16_t PORT_DEFAULT = 7527;
 
-// Shares of the arena (core.md 2.4): what may be half-written, staged, or dropped but still being sent.
-inline constexpr std::size_t FILLING_SHARE = 8;              // 1/8 of the arena
+// Shares of the arena (core.md 2.4): what may be half-written, staged, or dropped but still being
+// sent.
+inline constexpr std::size_t FILLING_SHARE = 8;                  // 1/8 of the arena
 inline constexpr std::size_t FILLING_PER_CONNECTION_SHARE = 64;  // 1/64, at least one piece
-inline constexpr std::size_t EVICT_SLACK_BYTES = 64 * MiB;   // one allocation evicts at most its size plus this
+inline constexpr std::size_t EVICT_SLACK_BYTES =
+    64 * MiB;  // one allocation evicts at most its size plus this
 
 }  // namespace gd2fs

@@ -1,7 +1,7 @@
 // Names: a file's path and a page's key, as they travel and as they are indexed.
 //
-// A file is named by its absolute path, `/namespace/rest`. A page is named by `namespace NUL key`; its key is any
-// bytes. Identity is the full name, byte for byte: a hash of it only places.
+// A file is named by its absolute path, `/namespace/rest`. A page is named by `namespace NUL key`;
+// its key is any bytes. Identity is the full name, byte for byte: a hash of it only places.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@
 namespace gd2fs {
 
 /// Nothing wrong: an empty string. Else one line: what is wrong with this path.
-/// Rules: starts with `/`, 1 to PATH_BYTES_MAX bytes, at least `/namespace/name`, no NUL, no empty, `.` or `..` component.
+/// Rules: starts with `/`, 1 to PATH_BYTES_MAX bytes, at least `/namespace/name`, no NUL, no empty,
+/// `.` or `..` component.
 std::string path_fault(std::string_view path);
 /// Rules: 1 to NAMESPACE_BYTES_MAX bytes, no `/`, no NUL, not `.` or `..`.
 std::string namespace_fault(std::string_view name_space);

@@ -1,7 +1,7 @@
 // Placement: which nodes hold a chunk. Weighted rendezvous hashing over node names; pure functions.
 //
-// score(node) = -weight / ln(u), u in (0, 1) from XXH3-64(id of the node, name, chunk). The highest score owns;
-// the next ones take over. A node's id is XXH3-128 of its name, never of its address.
+// score(node) = -weight / ln(u), u in (0, 1) from XXH3-64(id of the node, name, chunk). The highest
+// score owns; the next ones take over. A node's id is XXH3-128 of its name, never of its address.
 #pragma once
 
 #include <array>
@@ -21,9 +21,10 @@ struct PlacedNode {
 
 NodeId node_id(std::string_view node_name);
 /// Indexes of `nodes`, best first. At most `count` of them.
-std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes, std::string_view name, std::uint64_t chunk,
-                                           std::size_t count);
+std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes, std::string_view name,
+                                           std::uint64_t chunk, std::size_t count);
 /// The first of that order. `nodes` is not empty.
-std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_view name, std::uint64_t chunk);
+std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_view name,
+                              std::uint64_t chunk);
 
 }  // namespace gd2fs

@@ -1,6 +1,6 @@
 // Store: the pieces that one node holds in its arena. Thread-safe; no call blocks on I/O.
 //
-//   reserve -> (receive, verify, set_hash) -> publish_page | stage -> publish -> find -> drop | evict
+//   reserve -> (receive, verify, set_hash) -> publish_page | stage -> publish -> find -> drop
 //
 // Extents are reserved before a byte is received. What is let go unpublished is freed by itself.
 #pragma once
@@ -21,33 +21,35 @@ namespace gd2fs {
 
 struct StoreOptions {
   ArenaOptions arena;
-  double evict_above = 0.97;   // used share of the arena at which the background eviction starts
-  double evict_below = 0.95;   // and at which it stops
-  std::string node_name;       // written into the arena's first grain, with `boot`
+  double evict_above = 0.97;  // used share of the arena at which the background eviction starts
+  double evict_below = 0.95;  // and at which it stops
+  std::string node_name;      // written into the arena's first grain, with `boot`
   std::uint64_t boot = 0;
 };
 
 struct PieceSpec {
-  std::string_view name;       // see name.h
+  std::string_view name;  // see name.h
   bool is_page = false;
   std::uint64_t chunk = 0;
   std::uint64_t tag = 0;
-  std::uint64_t offset = 0;    // in the chunk; 0 for a page
-  std::uint64_t length = 0;    // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
-  std::uint32_t ttl_s = 0;     // 0: none
+  std::uint64_t offset = 0;  // in the chunk; 0 for a page
+  std::uint64_t length = 0;  // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
+  std::uint32_t ttl_s = 0;   // 0: none
 };
 
 /// Every grain of the arena is in exactly one of these: their sum is `arena_bytes` (core.md 2.4).
 struct StoreCounts {
-  std::uint64_t arena_bytes = 0, free_bytes = 0, filling_bytes = 0, staged_bytes = 0, live_bytes = 0,
-                zombie_bytes = 0, record_bytes = 0;   // record_bytes: superblock and record slabs
-  std::uint64_t pages = 0, pieces = 0;                // live ones
+  std::uint64_t arena_bytes = 0, free_bytes = 0, filling_bytes = 0, staged_bytes = 0,
+                live_bytes = 0, zombie_bytes = 0,
+                record_bytes = 0;       // record_bytes: superblock and record slabs
+  std::uint64_t pages = 0, pieces = 0;  // live ones
   std::uint64_t evicted_pieces = 0, evicted_bytes = 0, expired_pieces = 0, corrupt_pieces = 0;
 };
 
 struct Reserved {
-  Status status = Status::full;   // ok; have (complete page, or this very tag staged or live); retry; full
-  PieceRef piece;                 // with ok only
+  Status status =
+      Status::full;  // ok; have (complete page, or this very tag staged or live); retry; full
+  PieceRef piece;    // with ok only
 };
 
 class Store {
@@ -56,15 +58,16 @@ class Store {
   ~Store();
 
   /// Takes memory for a piece, evicting at most its size + EVICT_SLACK_BYTES.
-  /// retry: too much is half-written (1/8 of the arena) or everything is held. full: it can never fit.
-  /// A single piece is admitted whenever nothing else is filling, however large.
+  /// retry: too much is half-written (1/8 of the arena) or everything is held. full: it can never
+  /// fit. A single piece is admitted whenever nothing else is filling, however large.
   Reserved reserve(const PieceSpec& spec);
 
   /// Makes a filled page readable. have: another complete value was there first; this one is freed.
   Status publish_page(const PieceRef& piece);
   /// Makes a filled piece of a file readable by its tag.
   Status stage(const PieceRef& piece);
-  /// STAGED -> LIVE; then drops pieces of that chunk that are fully covered by newer (seq) live ones. miss: not here.
+  /// STAGED -> LIVE; then drops pieces of that chunk that are fully covered by newer (seq) live
+  /// ones. miss: not here.
   Status publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq);
 
   /// The complete page, or nothing. `is_use`: counts for LRU (a probe does not).
@@ -72,8 +75,8 @@ class Store {
   /// A staged or live piece by its tag, or nothing.
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
   /// The live piece with the highest seq that covers the whole range of the chunk, or nothing.
-  PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset, std::uint64_t length,
-                       bool is_use);
+  PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
+                       std::uint64_t length, bool is_use);
 
   bool drop_page(std::string_view name);
   bool drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
@@ -81,28 +84,41 @@ class Store {
   std::size_t drop_file(std::string_view name);
   /// All pages and pieces of a namespace here, in small steps (no lock is held for long).
   std::size_t clear(std::string_view name_space);
-  /// A copy whose bytes no longer match its hashes is dropped and counted; other references stay valid memory.
+  /// A copy whose bytes no longer match its hashes is dropped and counted; other references stay
+  /// valid memory.
   void quarantine(const PieceRef& piece);
 
-  /// Keys of pages of a namespace after `after`, sorted; at most `count_max`. `more`: others follow.
-  std::vector<wire::ListEntry> list_pages(std::string_view name_space, std::string_view after, std::size_t count_max,
-                                          bool& more);
-  /// Staged pieces older than STAGED_MS whose writer has gone silent: (name, chunk, tag) for the owner's question to home.
-  struct StagedName { std::string name; std::uint64_t chunk; std::uint64_t tag; };
+  /// Keys of pages of a namespace after `after`, sorted; at most `count_max`. `more`: others
+  /// follow.
+  std::vector<wire::ListEntry> list_pages(std::string_view name_space, std::string_view after,
+                                          std::size_t count_max, bool& more);
+  /// Staged pieces older than STAGED_MS whose writer has gone silent: (name, chunk, tag) for the
+  /// owner's question to home.
+  struct StagedName {
+    std::string name;
+    std::uint64_t chunk;
+    std::uint64_t tag;
+  };
   std::vector<StagedName> staged_before(std::int64_t boottime_ms, std::size_t count_max);
 
   StoreCounts counts() const;
   const Arena& arena() const;
 
-  /// Reads the self-describing records of a kept arena back (tests now, restart later): calls once per whole piece.
-  /// A record whose check is wrong, or a piece with a missing extent, is skipped.
-  struct Recorded { std::string name; bool is_page; std::uint64_t chunk, tag, seq, offset, length; std::vector<Extent> extents;
-                    std::vector<std::uint64_t> hashes; };
-  static void scan_records(std::span<const std::byte> arena, const std::function<void(Recorded&&)>& visit);
+  /// Reads the self-describing records of a kept arena back (tests now, restart later): calls once
+  /// per whole piece. A record whose check is wrong, or a piece with a missing extent, is skipped.
+  struct Recorded {
+    std::string name;
+    bool is_page;
+    std::uint64_t chunk, tag, seq, offset, length;
+    std::vector<Extent> extents;
+    std::vector<std::uint64_t> hashes;
+  };
+  static void scan_records(std::span<const std::byte> arena,
+                           const std::function<void(Recorded&&)>& visit);
 
  private:
   friend class Piece;
-  struct State;                    // allocator, index, eviction, slabs: one header each
+  struct State;  // allocator, index, eviction, slabs: one header each
   explicit Store(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

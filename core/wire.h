@@ -1,15 +1,16 @@
 // Wire: the frames of protocol version 1, byte for byte.
 //
-// Little-endian. A stream is one TCP or Unix connection. A frame is a header, a table and a payload;
-// the table describes, the payload is bytes of the cache. Lengths are checked before anything is
-// allocated. Encoders append to a `Bytes`; decoders read from a span and answer nothing when it is
-// malformed: they never read outside it, and they keep no pointers into it but where they say so.
+// Little-endian. A stream is one TCP or Unix connection. A frame is a header, a table and a
+// payload; the table describes, the payload is bytes of the cache. Lengths are checked before
+// anything is allocated. Encoders append to a `Bytes`; decoders read from a span and answer nothing
+// when it is malformed: they never read outside it, and they keep no pointers into it but where
+// they say so.
 //
-//   connection   client: HELLO    server: CHALLENGE    client: PROOF    server: WELCOME, MAP (request 0)
-//   request      client: REQUEST (ids rise)            server: [GRANT] [DATA ...] RESPONSE with LAST
-//   write        client: REQUEST offer, server: GRANT, client: DATA ..., server: RESPONSE with LAST.
-//                With the EAGER flag on the REQUEST, DATA follows at once and no GRANT is sent.
-//   anything     malformed: GOODBYE(reason) and close
+//   connection  client HELLO, server CHALLENGE, client PROOF, server WELCOME and MAP (request 0)
+//   request     client REQUEST (ids rise), server [DATA ...] RESPONSE with LAST
+//   write       client REQUEST offer, server GRANT, client DATA ..., server RESPONSE with LAST;
+//               with EAGER on the REQUEST, DATA follows at once and no GRANT is sent
+//   malformed   GOODBYE(reason) and close
 #pragma once
 
 #include <array>
@@ -32,14 +33,43 @@ inline constexpr std::uint32_t MAGIC = 0x46324447;  // "GD2F"
 inline constexpr std::uint16_t VERSION = 1;
 
 enum class Kind : std::uint8_t {
-  hello = 1, challenge = 2, proof = 3, welcome = 4, request = 5, response = 6, data = 7, grant = 8,
-  ack = 9, acked = 10, cancel = 11, map = 12, lease = 13, release = 14, goodbye = 15,
+  hello = 1,
+  challenge = 2,
+  proof = 3,
+  welcome = 4,
+  request = 5,
+  response = 6,
+  data = 7,
+  grant = 8,
+  ack = 9,
+  acked = 10,
+  cancel = 11,
+  map = 12,
+  lease = 13,
+  release = 14,
+  goodbye = 15,
 };
 
 enum class Op : std::uint8_t {
-  exists = 1, get = 2, read = 3, meta = 4, offer = 5, create = 6, commit = 7, publish = 8, truncate = 9,
-  unlink = 10, drop = 11, list = 12, advise = 13, ping = 14,
-  replicate = 64, pull = 65, epoch = 66, is_listed = 67, move = 68,  // between nodes only
+  exists = 1,
+  get = 2,
+  read = 3,
+  meta = 4,
+  offer = 5,
+  create = 6,
+  commit = 7,
+  publish = 8,
+  truncate = 9,
+  unlink = 10,
+  drop = 11,
+  list = 12,
+  advise = 13,
+  ping = 14,
+  replicate = 64,
+  pull = 65,
+  epoch = 66,
+  is_listed = 67,
+  move = 68,  // between nodes only
 };
 
 // Header flags.
@@ -54,9 +84,9 @@ inline constexpr std::uint16_t ITEM_PAGE = 1;
 inline constexpr std::uint16_t ITEM_NO_VERIFY = 2;
 inline constexpr std::uint16_t ITEM_VIEW = 4;
 inline constexpr std::uint16_t ITEM_PIN = 8;
-inline constexpr std::uint16_t ITEM_PROBE = 16;       // no LRU touch
+inline constexpr std::uint16_t ITEM_PROBE = 16;  // no LRU touch
 inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
-inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
+inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
 
 struct Header {
   std::uint32_t frame_bytes = 0;  // after this header
@@ -64,9 +94,9 @@ struct Header {
   Kind kind = Kind::hello;
   std::uint8_t flags = 0;
   std::uint16_t items = 0;
-  std::uint32_t check = 0;        // XXH3-64 low half over the header with check = 0, then the table
+  std::uint32_t check = 0;  // XXH3-64 low half over the header with check = 0, then the table
   std::uint64_t request = 0;
-  std::uint64_t consumed = 0;     // payload bytes that the sender has copied out of this stream so far
+  std::uint64_t consumed = 0;  // payload bytes that the sender has copied out of this stream so far
 
   std::uint32_t payload_bytes() const noexcept { return frame_bytes - table_bytes; }
 };
@@ -103,10 +133,12 @@ class FrameWriter {
   std::uint64_t request_;
 };
 
-/// Writes a fresh `consumed` into the finished frame that starts at `frame[0]`, and its check again.
+/// Writes a fresh `consumed` into the finished frame that starts at `frame[0]`, and its check
+/// again.
 void restamp(std::span<std::byte> frame, std::uint64_t consumed);
 
-/// Reads a table front to back. After the first read past the end every read answers zero and `ok()` is false.
+/// Reads a table front to back. After the first read past the end every read answers zero and
+/// `ok()` is false.
 class TableReader {
  public:
   explicit TableReader(View table) : rest_(table) {}
@@ -114,8 +146,8 @@ class TableReader {
   std::uint16_t u16();
   std::uint32_t u32();
   std::uint64_t u64();
-  View bytes(std::size_t count);               // points into the table
-  std::string_view text(std::size_t count);    // points into the table
+  View bytes(std::size_t count);             // points into the table
+  std::string_view text(std::size_t count);  // points into the table
   std::size_t left() const noexcept { return rest_.size(); }
   bool ok() const noexcept { return ok_; }
 
@@ -124,7 +156,7 @@ class TableReader {
   bool ok_ = true;
 };
 
-// ---- handshake ------------------------------------------------------------------------------------
+// ---- handshake -----------------------------------------------------------------------
 
 enum class StreamClass : std::uint8_t { small = 0, bulk = 1, node = 2 };
 
@@ -135,7 +167,7 @@ struct Hello {
   std::array<std::byte, 16> client_id{};
   std::array<std::byte, 16> nonce{};
   std::uint64_t map_epoch = 0;
-  std::array<std::byte, 16> list_hash{};   // zero: no list known yet
+  std::array<std::byte, 16> list_hash{};  // zero: no list known yet
   StreamClass stream_class = StreamClass::bulk;
   std::uint8_t token_slot = 0;
   std::string cluster;
@@ -158,7 +190,8 @@ struct Challenge {
   std::uint32_t chunk_bytes = CHUNK_BYTES_DEFAULT;
 };
 
-using Proof = std::array<std::byte, 32>;   // zero while the slot has no token: there is no secret to prove
+using Proof =
+    std::array<std::byte, 32>;  // zero while the slot has no token: there is no secret to prove
 
 struct Welcome {
   Proof proof{};
@@ -170,27 +203,27 @@ void encode_hello(Bytes& out, const Hello& hello);
 void encode_challenge(Bytes& out, const Challenge& challenge);
 void encode_proof(Bytes& out, const Proof& proof);
 void encode_welcome(Bytes& out, const Welcome& welcome);
-void encode_goodbye(Bytes& out, std::string_view reason);     // reason: one line, at most 400 bytes
+void encode_goodbye(Bytes& out, std::string_view reason);  // reason: one line, at most 400 bytes
 std::optional<Hello> decode_hello(View table);
 std::optional<Challenge> decode_challenge(View table);
 std::optional<Proof> decode_proof(View table);
 std::optional<Welcome> decode_welcome(View table);
 std::string decode_goodbye(View table);
 
-// ---- map ------------------------------------------------------------------------------------------
+// ---- map -----------------------------------------------------------------------------
 
 struct MapNode {
-  std::array<std::byte, 16> id{};     // XXH3-128 of the name
-  std::uint64_t boot = 0;             // 0: not known
+  std::array<std::byte, 16> id{};  // XXH3-128 of the name
+  std::uint64_t boot = 0;          // 0: not known
   std::uint32_t weight = 1;
-  std::uint8_t state = 1;             // 0 joining, 1 active, 2 draining, 3 gone
+  std::uint8_t state = 1;  // 0 joining, 1 active, 2 draining, 3 gone
   std::uint8_t left_by = 0;
-  std::string addresses;              // NAME=ADDR:PORT[+ADDR:PORT...]
+  std::string addresses;  // NAME=ADDR:PORT[+ADDR:PORT...]
 };
 
 struct Map {
   std::uint64_t epoch = 0;
-  std::uint8_t provider = 0;          // 0 static
+  std::uint8_t provider = 0;  // 0 static
   std::array<std::byte, 16> list_hash{};
   std::vector<MapNode> nodes;
 };
@@ -198,12 +231,12 @@ struct Map {
 void encode_map(Bytes& out, std::uint64_t request, const Map& map);
 std::optional<Map> decode_map(View table);
 
-// ---- requests -------------------------------------------------------------------------------------
+// ---- requests ------------------------------------------------------------------------
 
 struct RequestHead {
   Op op = Op::ping;
   std::uint8_t priority = 0;
-  std::uint32_t deadline_ms = 0;      // remaining; 0: none
+  std::uint32_t deadline_ms = 0;  // remaining; 0: none
   std::uint64_t map_epoch = 0;
   std::uint64_t trace = 0;
 };
@@ -211,19 +244,21 @@ struct RequestHead {
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
 ///   8 B   EXISTS DROP LIST UNLINK PING     name, flags
 ///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED
-///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose segments are
-///         wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset = seq of the commit.
-///         GET, READ: offset in the piece or chunk, length = most bytes wanted. OFFER: where in the chunk.
-///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size. TRUNCATE: length = the new size
+///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
+///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
+///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
+///         OFFER: where in the chunk.
+///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size. TRUNCATE: length = the
+///   new size
 struct Item {
-  std::string name;                   // a path, or `namespace NUL key` with ITEM_PAGE
+  std::string name;  // a path, or `namespace NUL key` with ITEM_PAGE
   std::uint16_t flags = 0;
   std::uint64_t chunk = 0;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::uint64_t tag = 0;              // 0: the latest
+  std::uint64_t tag = 0;  // 0: the latest
   std::uint32_t sink = 0;
-  std::uint32_t ttl_s = 0;            // 0: none
+  std::uint32_t ttl_s = 0;  // 0: none
   std::uint64_t gen = 0;
   std::uint64_t seen_seq = 0;
   std::uint64_t if_size = ~std::uint64_t{0};
@@ -240,25 +275,27 @@ std::size_t item_bytes(Op op) noexcept;
 std::size_t request_table_bytes(Op op, std::size_t items, std::size_t names_bytes) noexcept;
 /// One REQUEST frame. The caller keeps within ITEMS_MAX and TABLE_BYTES_MAX (asserted).
 void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const Request& body);
-/// `items` comes from the frame's header. Nothing when malformed. An unknown op answers a Request without items.
+/// `items` comes from the frame's header. Nothing when malformed. An unknown op answers a Request
+/// without items.
 std::optional<Request> decode_request(View table, std::uint16_t items);
 
-// ---- responses ------------------------------------------------------------------------------------
+// ---- responses -----------------------------------------------------------------------
 
 struct ResponseItem {
   std::uint16_t item = 0;
   Status status = Status::ok;
-  std::uint8_t tier = 0;              // 0 memory
-  std::uint32_t detail = 0;           // retry_ms, errno; LIST: 1 when more entries follow
+  std::uint8_t tier = 0;     // 0 memory
+  std::uint32_t detail = 0;  // retry_ms, errno; LIST: 1 when more entries follow
   std::uint64_t length = 0;
-  std::uint64_t gen = 0;              // or tag
+  std::uint64_t gen = 0;  // or tag
   std::uint64_t seq = 0;
 };
 
-/// A range of one chunk and the tag of the write that filled it. A segment may be a part of its piece.
+/// A range of one chunk and the tag of the write that filled it. A segment may be a part of its
+/// piece.
 struct Segment {
   std::uint64_t chunk = 0;
-  std::uint32_t offset = 0;           // in the chunk
+  std::uint32_t offset = 0;  // in the chunk
   std::uint32_t length = 0;
   std::uint64_t tag = 0;
   std::uint64_t seq = 0;
@@ -271,7 +308,7 @@ struct MetaBody {
 };
 
 struct ListEntry {
-  std::string name;                   // a path, or a key when pages are listed
+  std::string name;  // a path, or a key when pages are listed
   std::uint64_t bytes = 0;
 };
 
@@ -288,14 +325,16 @@ struct NodeStatus {
 
 /// RESPONSE frames: the response items, then what the op adds:
 ///   META    per item, in order: u64 size | u32 segments | u32 ttl_s | segments of 32 B
-///   EXISTS  one response item (length = count of bits), then the bits, item i in bit i % 8 of byte i / 8
-///   LIST    one response item (length = count), then per entry: u64 bytes | u16 name_bytes | name
-///   PING    one response item, then NodeStatus
-void encode_response(Bytes& out, std::uint64_t request, std::span<const ResponseItem> items, std::uint8_t flags = LAST);
+///   EXISTS  one response item (length = count of bits), then the bits, item i in bit i % 8 of byte
+///   i / 8 LIST    one response item (length = count), then per entry: u64 bytes | u16 name_bytes |
+///   name PING    one response item, then NodeStatus
+void encode_response(Bytes& out, std::uint64_t request, std::span<const ResponseItem> items,
+                     std::uint8_t flags = LAST);
 void encode_meta_response(Bytes& out, std::uint64_t request, std::span<const ResponseItem> items,
                           std::span<const MetaBody> bodies);
 void encode_exists_response(Bytes& out, std::uint64_t request, const std::vector<bool>& present);
-void encode_list_response(Bytes& out, std::uint64_t request, std::span<const ListEntry> entries, bool more);
+void encode_list_response(Bytes& out, std::uint64_t request, std::span<const ListEntry> entries,
+                          bool more);
 void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& status);
 
 std::optional<std::vector<ResponseItem>> decode_response(TableReader& table, std::uint16_t items);
@@ -304,15 +343,16 @@ std::optional<std::vector<bool>> decode_exists_body(TableReader& table, std::uin
 std::optional<std::vector<ListEntry>> decode_list_body(TableReader& table, std::uint64_t count);
 std::optional<NodeStatus> decode_ping_body(TableReader& table);
 
-// ---- bytes ----------------------------------------------------------------------------------------
+// ---- bytes ---------------------------------------------------------------------------
 
-/// A run of an item's bytes in a DATA frame. Its blocks are counted from its own first byte, the last may be short:
-/// hashes == blocks_of(length). A sender starts a new piece where the stored grid demands it (after an edge block).
+/// A run of an item's bytes in a DATA frame. Its blocks are counted from its own first byte, the
+/// last may be short: hashes == blocks_of(length). A sender starts a new piece where the stored
+/// grid demands it (after an edge block).
 struct DataPiece {
   std::uint16_t item = 0;
-  std::uint16_t hashes = 0;           // 0: not summed (NO_VERIFY)
+  std::uint16_t hashes = 0;  // 0: not summed (NO_VERIFY)
   std::uint32_t length = 0;
-  std::uint64_t offset = 0;           // in the item
+  std::uint64_t offset = 0;  // in the item
   std::uint64_t tag = 0;
 };
 
@@ -326,13 +366,14 @@ inline constexpr std::size_t blocks_of(std::uint64_t bytes) noexcept {
 }
 
 /// Header and table of a DATA frame; the payload follows on the socket.
-void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const DataTable& table, std::uint64_t consumed);
+void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const DataTable& table,
+                 std::uint64_t consumed);
 /// Nothing unless hashes and lengths add up to the table and to `payload_bytes`.
 std::optional<DataTable> decode_data(View table, std::uint16_t items, std::size_t payload_bytes);
 
 struct Grant {
   std::uint16_t item = 0;
-  Status status = Status::ok;         // ok, have, full, retry
+  Status status = Status::ok;  // ok, have, full, retry
   std::uint32_t retry_ms = 0;
   std::uint64_t length = 0;
 };
@@ -340,6 +381,7 @@ struct Grant {
 void encode_grant(Bytes& out, std::uint64_t request, std::span<const Grant> grants);
 std::optional<std::vector<Grant>> decode_grant(View table, std::uint16_t items);
 
-void encode_ack(Bytes& out, Kind kind, std::uint64_t request, std::uint64_t consumed, std::uint8_t flags = 0);  // ack, acked, cancel
+void encode_ack(Bytes& out, Kind kind, std::uint64_t request, std::uint64_t consumed,
+                std::uint8_t flags = 0);  // ack, acked, cancel
 
 }  // namespace gd2fs::wire

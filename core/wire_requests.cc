@@ -1,0 +1,129 @@
+#include "wire.h"
+
+#include <cassert>
+
+namespace gd2fs::wire {
+
+namespace {
+
+constexpr std::size_t REQUEST_HEAD_BYTES = 32;
+
+}  // namespace
+
+std::size_t item_bytes(Op op) noexcept {
+  switch (op) {
+    case Op::exists:
+    case Op::drop:
+    case Op::list:
+    case Op::unlink:
+    case Op::ping: return 8;
+    case Op::get:
+    case Op::read:
+    case Op::offer:
+    case Op::meta:
+    case Op::create:
+    case Op::publish:
+    case Op::is_listed: return 48;
+    case Op::commit:
+    case Op::truncate: return 64;
+    default: return 0;
+  }
+}
+
+std::size_t request_table_bytes(Op op, std::size_t items, std::size_t names_bytes) noexcept {
+  return REQUEST_HEAD_BYTES + items * item_bytes(op) + names_bytes;
+}
+
+namespace {
+
+void encode_item(FrameWriter& frame, const Item& item, std::size_t width, std::uint32_t name_at) {
+  frame.u32(name_at);
+  frame.u16(static_cast<std::uint16_t>(item.name.size()));
+  frame.u16(item.flags);
+  if (width == 48) {
+    for (const std::uint64_t value : {item.chunk, item.offset, item.length, item.tag})
+      frame.u64(value);
+    frame.u32(item.sink);
+    frame.u32(item.ttl_s);
+  } else if (width == 64) {
+    for (const std::uint64_t value : {item.gen, item.seen_seq, item.tag, item.offset, item.length,
+                                      item.if_size, std::uint64_t{0}})
+      frame.u64(value);
+  }
+}
+
+/// Reads the fixed part; the name is looked up in `names`. False when it lies outside.
+bool decode_item(TableReader& table, std::size_t width, View names, Item& item) {
+  const std::uint32_t name_at = table.u32();
+  const std::uint16_t name_bytes = table.u16();
+  item.flags = table.u16();
+  if (width == 48) {
+    for (std::uint64_t* value : {&item.chunk, &item.offset, &item.length, &item.tag})
+      *value = table.u64();
+    item.sink = table.u32();
+    item.ttl_s = table.u32();
+  } else if (width == 64) {
+    for (std::uint64_t* value :
+         {&item.gen, &item.seen_seq, &item.tag, &item.offset, &item.length, &item.if_size})
+      *value = table.u64();
+    table.u64();
+  }
+  if (!table.ok() || name_bytes > NAME_BYTES_MAX || name_at > names.size() ||
+      name_bytes > names.size() - name_at)
+    return false;
+  TableReader name(names.subspan(name_at));
+  item.name = name.text(name_bytes);
+  return true;
+}
+
+}  // namespace
+
+void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const Request& body) {
+  std::size_t names_bytes = 0;
+  for (const Item& item : body.items) names_bytes += item.name.size();
+  const std::size_t width = item_bytes(body.head.op);
+  assert(body.items.size() <= ITEMS_MAX);
+  assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) <= TABLE_BYTES_MAX);
+
+  FrameWriter frame(out, Kind::request, request, flags);
+  frame.u8(static_cast<std::uint8_t>(body.head.op));
+  frame.u8(body.head.priority);
+  frame.u16(static_cast<std::uint16_t>(width));
+  frame.u32(body.head.deadline_ms);
+  frame.u64(body.head.map_epoch);
+  frame.u32(static_cast<std::uint32_t>(names_bytes));
+  frame.u32(0);  // sinks_bytes: RDMA only
+  frame.u64(body.head.trace);
+  std::uint32_t name_at = 0;
+  for (const Item& item : body.items) {
+    encode_item(frame, item, width, name_at);
+    name_at += static_cast<std::uint32_t>(item.name.size());
+  }
+  for (const Item& item : body.items) frame.text(item.name);
+  frame.finish(static_cast<std::uint16_t>(body.items.size()), 0, 0);
+}
+
+std::optional<Request> decode_request(View bytes, std::uint16_t items) {
+  TableReader table(bytes);
+  Request out;
+  out.head.op = static_cast<Op>(table.u8());
+  out.head.priority = table.u8();
+  const std::size_t width = table.u16();
+  out.head.deadline_ms = table.u32();
+  out.head.map_epoch = table.u64();
+  const std::uint32_t names_bytes = table.u32();
+  const std::uint32_t sinks_bytes = table.u32();
+  out.head.trace = table.u64();
+  if (!table.ok()) return {};
+  if (item_bytes(out.head.op) == 0) return out;
+  if (width != item_bytes(out.head.op) || sinks_bytes != 0 || items > ITEMS_MAX ||
+      table.left() != items * width + names_bytes)
+    return {};
+  const View names = bytes.last(names_bytes);
+  out.items.resize(items);
+  for (Item& item : out.items)
+    if (!decode_item(table, width, names, item)) return {};
+  return out;
+}
+
+}  // namespace gd2fs::wire

@@ -1,0 +1,73 @@
+// Every decoder of the wire, on arbitrary bytes: no decoder may read outside its table, crash, or
+// take memory that the input does not pay for. What decodes must encode to the same bytes again
+// where the form is canonical.
+#include <algorithm>
+#include <cstdlib>
+
+#include "wire.h"
+
+namespace {
+
+using namespace gd2fs::wire;
+
+void require(bool is_true) {
+  if (!is_true) std::abort();
+}
+
+void decode_responses(View table, std::uint16_t items) {
+  for (int form = 0; form < 4; ++form) {
+    TableReader reader(table);
+    const auto heads = decode_response(reader, items);
+    if (!heads || heads->empty()) return;
+    if (form == 0) decode_meta_body(reader);
+    if (form == 1) decode_exists_body(reader, heads->front().length);
+    if (form == 2) decode_list_body(reader, heads->front().length);
+    if (form == 3) decode_ping_body(reader);
+  }
+}
+
+void requests_round_trip(View table, std::uint16_t items) {
+  const auto request = decode_request(table, items);
+  if (!request || item_bytes(request->head.op) == 0) return;
+  std::size_t names_bytes = 0;
+  for (const Item& item : request->items) names_bytes += item.name.size();
+  const auto op = request->head.op;
+  if (request_table_bytes(op, request->items.size(), names_bytes) > gd2fs::TABLE_BYTES_MAX) return;
+  Bytes frame;
+  encode_request(frame, 1, 0, *request);
+  const auto header = decode_header(frame);
+  require(header && check_matches(View(frame).first(gd2fs::HEADER_BYTES),
+                                  View(frame).subspan(gd2fs::HEADER_BYTES)));
+  require(decode_request(View(frame).subspan(gd2fs::HEADER_BYTES), header->items).has_value());
+}
+
+void data_round_trips(View table, std::uint16_t items, std::size_t payload_bytes) {
+  const auto body = decode_data(table, items, payload_bytes);
+  if (!body) return;
+  Bytes frame;
+  encode_data(frame, 1, 0, *body, 0);
+  require(std::ranges::equal(View(frame).subspan(gd2fs::HEADER_BYTES), table));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes) {
+  const View input = std::as_bytes(std::span(at, bytes));
+  const auto header = decode_header(input);
+  if (!header) return 0;
+  const View table =
+      input.subspan(gd2fs::HEADER_BYTES)
+          .first(std::min<std::size_t>(header->table_bytes, bytes - gd2fs::HEADER_BYTES));
+  check_matches(input.first(gd2fs::HEADER_BYTES), table);
+  decode_hello(table);
+  decode_challenge(table);
+  decode_proof(table);
+  decode_welcome(table);
+  decode_goodbye(table);
+  decode_map(table);
+  decode_grant(table, header->items);
+  decode_responses(table, header->items);
+  requests_round_trip(table, header->items);
+  data_round_trips(table, header->items, header->payload_bytes());
+  return 0;
+}

@@ -1,0 +1,177 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "name.h"
+#include "wire.h"
+
+using namespace gd2fs;
+using namespace gd2fs::wire;
+
+namespace {
+
+View table_of(const Bytes& frame) {
+  return View(frame).subspan(HEADER_BYTES, decode_header(frame)->table_bytes);
+}
+
+Header header_of(const Bytes& frame) { return *decode_header(frame); }
+
+Request commit_request() {
+  Request request{.head = {.op = Op::commit, .deadline_ms = 250, .map_epoch = 7, .trace = 9},
+                  .items = {}};
+  request.items.push_back(Item{.name = "/ns/a", .offset = 5, .length = 6, .gen = 1, .seen_seq = 2});
+  request.items.push_back(Item{.name = "/ns/b", .tag = 44, .if_size = 3});
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a frame carries its lengths and a check over header and table") {
+  Bytes frame;
+  encode_goodbye(frame, "wrong cluster");
+
+  CHECK(header_of(frame).kind == Kind::goodbye);
+  CHECK(check_matches(View(frame).first(HEADER_BYTES), table_of(frame)));
+  CHECK(decode_goodbye(table_of(frame)) == "wrong cluster");
+}
+
+TEST_CASE("any flipped bit of header or table breaks the check") {
+  Bytes frame;
+  encode_request(frame, 77, EAGER, commit_request());
+
+  for (std::size_t bit = 0; bit < frame.size() * 8; ++bit) {
+    Bytes changed = frame;
+    changed[bit / 8] ^= std::byte(1u << bit % 8);
+    CHECK_FALSE(
+        check_matches(View(changed).first(HEADER_BYTES), View(changed).subspan(HEADER_BYTES)));
+  }
+}
+
+TEST_CASE("lengths over the limits are refused before anything is read") {
+  Bytes frame;
+  encode_ack(frame, Kind::ack, 1, 2);
+  const std::uint32_t too_long = FRAME_BYTES_MAX + 1;
+  std::memcpy(frame.data(), &too_long, sizeof too_long);  // the header's first field
+
+  CHECK_FALSE(decode_header(frame));
+}
+
+TEST_CASE("payload is only allowed behind DATA") {
+  Bytes frame;
+  encode_ack(frame, Kind::ack, 1, 2);
+  frame[0] = std::byte{1};
+
+  CHECK_FALSE(decode_header(frame));
+}
+
+TEST_CASE("a request comes back as it was sent") {
+  Bytes frame;
+  encode_request(frame, 77, EAGER, commit_request());
+
+  const auto request = decode_request(table_of(frame), header_of(frame).items);
+  REQUIRE(request);
+  CHECK(request->head.op == Op::commit);
+  CHECK(request->head.deadline_ms == 250);
+  REQUIRE(request->items.size() == 2);
+  CHECK(request->items[0].name == "/ns/a");
+  CHECK(request->items[0].seen_seq == 2);
+  CHECK(request->items[1].name == "/ns/b");
+  CHECK(request->items[1].if_size == 3);
+}
+
+TEST_CASE("an unknown op decodes to a request without items, to be answered INVALID") {
+  Bytes frame;
+  encode_request(frame, 1, 0, Request{.head = {.op = static_cast<Op>(200)}, .items = {}});
+
+  const auto request = decode_request(table_of(frame), 0);
+  REQUIRE(request);
+  CHECK(request->items.empty());
+}
+
+TEST_CASE("hello and challenge come back as they were sent") {
+  Bytes frame;
+  encode_hello(frame, Hello{.map_epoch = 3, .stream_class = StreamClass::node, .cluster = "c0"});
+  const auto hello = decode_hello(table_of(frame));
+  REQUIRE(hello);
+  CHECK(hello->cluster == "c0");
+  CHECK(hello->stream_class == StreamClass::node);
+
+  Bytes answer;
+  encode_challenge(answer, Challenge{.boot = 12, .chunk_bytes = 65536});
+  const auto challenge = decode_challenge(table_of(answer));
+  REQUIRE(challenge);
+  CHECK(challenge->boot == 12);
+  CHECK(challenge->chunk_bytes == 65536);
+}
+
+TEST_CASE("a map comes back as it was sent") {
+  Map map{.epoch = 5, .nodes = {}};
+  map.nodes.push_back(MapNode{.boot = 9, .weight = 3, .addresses = "n0=127.0.0.1:1+127.0.0.2:1"});
+  Bytes frame;
+  encode_map(frame, 0, map);
+
+  const auto back = decode_map(table_of(frame));
+  REQUIRE(back);
+  REQUIRE(back->nodes.size() == 1);
+  CHECK(back->nodes[0].addresses == map.nodes[0].addresses);
+  CHECK(back->nodes[0].weight == 3);
+}
+
+TEST_CASE("existence travels as one bit an item") {
+  const std::vector<bool> present{true, false, true, true, false, false, true, false, true};
+  Bytes frame;
+  encode_exists_response(frame, 3, present);
+
+  TableReader table(table_of(frame));
+  const auto heads = decode_response(table, header_of(frame).items);
+  REQUIRE(heads);
+  CHECK(*decode_exists_body(table, heads->front().length) == present);
+}
+
+TEST_CASE("a DATA table must add up to its payload") {
+  const DataTable table{
+      .pieces = {DataPiece{.item = 1, .hashes = 2, .length = 65537, .offset = 4, .tag = 8}},
+      .hashes = {11, 12}};
+  Bytes frame;
+  encode_data(frame, 9, 0, table, 100);
+
+  CHECK(header_of(frame).payload_bytes() == 65537);
+  REQUIRE(decode_data(table_of(frame), 1, 65537));
+  CHECK(decode_data(table_of(frame), 1, 65537)->hashes == table.hashes);
+  CHECK_FALSE(decode_data(table_of(frame), 1, 65536));
+}
+
+TEST_CASE("random tables never decode outside their bytes") {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    Bytes bytes(random() % 300);
+    for (std::byte& byte : bytes) byte = std::byte(random() % 4 == 0 ? random() : 0);
+    const auto items = static_cast<std::uint16_t>(random() % 8);
+    TableReader table(bytes);
+    CHECK((decode_response(table, items) || bytes.size() < items * 32u));
+    decode_map(bytes), decode_request(bytes, items), decode_data(bytes, items, random() % 70'000);
+    decode_hello(bytes), decode_grant(bytes, items);
+  }
+}
+
+TEST_CASE("paths keep to their rules") {
+  CHECK(path_fault("/ns/file").empty());
+  CHECK(path_fault("/ns/a/b.c").empty());
+  for (const char* path :
+       {"", "ns/file", "/ns", "/", "/ns/", "//file", "/ns//b", "/ns/../b", "/ns/./b", "/../b"})
+    CHECK_FALSE(path_fault(path).empty());
+  CHECK_FALSE(path_fault("/ns/" + std::string(PATH_BYTES_MAX, 'x')).empty());
+  CHECK_FALSE(path_fault(std::string("/ns/a\0b", 7)).empty());
+}
+
+TEST_CASE("a page's name keeps namespace and key apart") {
+  const std::string name = page_name("ns", std::string("k\0y", 3));
+
+  CHECK(is_valid_name(name, true));
+  CHECK(namespace_of(name, true) == "ns");
+  CHECK_FALSE(is_valid_name("ns", true));
+  CHECK_FALSE(is_valid_name(page_name("a/b", "key"), true));
+  CHECK_FALSE(is_valid_name(page_name("ns", ""), true));
+  CHECK(namespace_of("/ns/a/b", false) == "ns");
+}
