@@ -242,6 +242,7 @@ struct RequestHead {
 };
 
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
+/// LIST: item 0 names the prefix or the namespace, an item 1 the name after which to go on.
 ///   8 B   EXISTS DROP LIST UNLINK PING     name, flags
 ///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
@@ -281,6 +282,9 @@ std::optional<Request> decode_request(View table, std::uint16_t items);
 
 // ---- responses -----------------------------------------------------------------------
 
+/// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk bytes
+/// (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
+/// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there.
 struct ResponseItem {
   std::uint16_t item = 0;
   Status status = Status::ok;
