@@ -1,0 +1,14 @@
+"""Prints requirements of pyproject.toml, one a line: `build`, or the name of an extra."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+# Without them scikit-build-core would look for Debian's; with them PyPI's are enough.
+BUILD_TOOLS = ["cmake>=3.24", "ninja"]
+
+project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+for group in sys.argv[1:]:
+    extras = project["project"].get("optional-dependencies", {})
+    wanted = project["build-system"]["requires"] + BUILD_TOOLS if group == "build" else extras[group]
+    print("\n".join(requirement.replace(" ", "") for requirement in wanted))

