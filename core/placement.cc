@@ -1,0 +1,77 @@
+#include "placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <xxhash.h>
+
+#include "limits.h"
+
+namespace gd2fs {
+
+namespace {
+
+/// XXH3-64 of the node's id, the name and the chunk's number, back to back.
+std::uint64_t score_hash(const NodeId& id, std::string_view name, std::uint64_t chunk) {
+  std::array<std::byte, sizeof(NodeId) + NAME_BYTES_MAX + sizeof chunk> text;
+  name = name.substr(0, NAME_BYTES_MAX);  // longer ones were refused before
+  std::memcpy(text.data(), id.data(), id.size());                             // sizes are equal
+  std::memcpy(text.data() + id.size(), name.data(), name.size());             // cut just above
+  std::memcpy(text.data() + id.size() + name.size(), &chunk, sizeof chunk);  // as `text` is long
+  return XXH3_64bits(text.data(), id.size() + name.size() + sizeof chunk);
+}
+
+double score(const PlacedNode& node, std::string_view name, std::uint64_t chunk) {
+  if (node.weight == 0) return 0;  // owns nothing while any other node is there
+  const auto top = static_cast<double>(score_hash(node.id, name, chunk) >> 11);
+  const double u = (top + 0.5) * 0x1p-53;  // in (0, 1): the logarithm is finite and negative
+  return -static_cast<double>(node.weight) / std::log(u);
+}
+
+}  // namespace
+
+NodeId node_id(std::string_view node_name) {
+  const XXH128_hash_t hash = XXH3_128bits(node_name.data(), node_name.size());
+  NodeId id;
+  std::memcpy(id.data(), &hash.low64, sizeof hash.low64);        // the first half
+  std::memcpy(id.data() + 8, &hash.high64, sizeof hash.high64);  // and the second: 16 bytes
+  return id;
+}
+
+std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes,
+                                           std::string_view name, std::uint64_t chunk,
+                                           std::size_t count) {
+  std::vector<double> scores;
+  scores.reserve(nodes.size());
+  for (const PlacedNode& node : nodes) scores.push_back(score(node, name, chunk));
+  std::vector<std::uint32_t> order(nodes.size());
+  std::iota(order.begin(), order.end(), 0u);
+  count = std::min(count, order.size());
+  // Equal scores are told apart by id, so that the order of the list never matters.
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](std::uint32_t a, std::uint32_t b) {
+                      if (scores[a] != scores[b]) return scores[a] > scores[b];
+                      return nodes[a].id < nodes[b].id;
+                    });
+  order.resize(count);
+  return order;
+}
+
+std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_view name,
+                              std::uint64_t chunk) {
+  if (nodes.size() == 1) return 0;
+  std::uint32_t best = 0;
+  double best_score = -1;
+  for (std::uint32_t at = 0; at < nodes.size(); ++at) {
+    const double here = score(nodes[at], name, chunk);
+    if (here > best_score || (here == best_score && nodes[at].id < nodes[best].id)) {
+      best = at;
+      best_score = here;
+    }
+  }
+  return best;
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,89 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "placement.h"
+
+using namespace gd2fs;
+
+namespace {
+
+std::vector<PlacedNode> nodes_named(std::initializer_list<const char*> names) {
+  std::vector<PlacedNode> nodes;
+  for (const char* name : names) nodes.push_back({node_id(name), 1});
+  return nodes;
+}
+
+std::vector<std::size_t> owned_counts(const std::vector<PlacedNode>& nodes, std::size_t chunks) {
+  std::vector<std::size_t> counts(nodes.size());
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+    ++counts[placement_first(nodes, "/namespace/file", chunk)];
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("the first owner is the head of the order") {
+  const auto nodes = nodes_named({"a", "b", "c", "d"});
+
+  for (std::uint64_t chunk = 0; chunk < 500; ++chunk)
+    CHECK(placement_first(nodes, "/n/f", chunk) == placement_order(nodes, "/n/f", chunk, 4)[0]);
+}
+
+TEST_CASE("an order names every node once, and at most as many as asked for") {
+  const auto nodes = nodes_named({"a", "b", "c"});
+
+  auto order = placement_order(nodes, "/n/f", 7, 99);
+  CHECK(placement_order(nodes, "/n/f", 7, 2) ==
+        std::vector<std::uint32_t>(order.begin(), order.begin() + 2));
+  std::sort(order.begin(), order.end());
+  CHECK(order == std::vector<std::uint32_t>{0, 1, 2});
+}
+
+TEST_CASE("the order of the list does not change who owns a chunk") {
+  const auto nodes = nodes_named({"a", "b", "c"});
+  const auto other = nodes_named({"c", "a", "b"});
+
+  for (std::uint64_t chunk = 0; chunk < 200; ++chunk)
+    CHECK(nodes[placement_first(nodes, "k", chunk)].id ==
+          other[placement_first(other, "k", chunk)].id);
+}
+
+TEST_CASE("equal weights share evenly") {
+  const auto counts = owned_counts(nodes_named({"a", "b", "c", "d"}), 40'000);
+
+  for (const std::size_t count : counts) CHECK(std::abs(static_cast<double>(count) - 10e3) < 500);
+}
+
+TEST_CASE("a node of three times the weight gets three times the chunks, one of none gets none") {
+  auto nodes = nodes_named({"a", "b", "idle"});
+  nodes[0].weight = 3;
+  nodes[2].weight = 0;
+
+  const auto counts = owned_counts(nodes, 40'000);
+
+  CHECK(std::abs(static_cast<double>(counts[0]) - 30e3) < 600);
+  CHECK(counts[2] == 0);
+}
+
+TEST_CASE("when a node leaves, only its chunks move, each to the next of its order") {
+  const auto nodes = nodes_named({"a", "b", "c", "d"});
+  const std::vector<PlacedNode> left(nodes.begin(), nodes.begin() + 3);
+
+  for (std::uint64_t chunk = 0; chunk < 2'000; ++chunk) {
+    const auto order = placement_order(nodes, "/n/f", chunk, 2);
+    CHECK(placement_first(left, "/n/f", chunk) == (order[0] == 3 ? order[1] : order[0]));
+  }
+}
+
+TEST_CASE("the owners of these names never change between versions") {
+  const auto nodes = nodes_named({"node-0", "node-1", "node-2"});
+
+  std::string owners;
+  for (std::uint64_t chunk = 0; chunk < 16; ++chunk)
+    owners += std::to_string(placement_first(nodes, "/models/session", chunk));
+
+  CHECK(owners == "1100002121020002");
+}
