@@ -35,6 +35,7 @@ const char* status_name(Status status) noexcept;
 struct Error {
   std::string message;
   std::string hint;
+  Status status = Status::unavailable;  // invalid or denied: a retry cannot help
 };
 
 template <class T>

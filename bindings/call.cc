@@ -1,0 +1,166 @@
+#include "call.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "fault.h"
+
+namespace nb = nanobind;
+
+namespace gd2fs::bindings {
+
+namespace {
+
+constexpr std::int64_t SIGNAL_CHECK_MS = 50;
+
+int status_of(const Call& call) { return static_cast<int>(call.outcome().status); }
+
+nb::list statuses_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) list.append(static_cast<int>(item.status));
+  return list;
+}
+
+nb::list sizes_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) {
+    if (item.status == Status::ok) {
+      list.append(item.bytes);
+    } else {
+      list.append(nb::none());
+    }
+  }
+  return list;
+}
+
+nb::list item_bytes_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) list.append(item.bytes);
+  return list;
+}
+
+nb::list entries_of(const Call& call) {
+  nb::list list;
+  for (const wire::ListEntry& entry : call.outcome().entries) {
+    list.append(nb::make_tuple(nb::bytes(entry.name.data(), entry.name.size()), entry.bytes));
+  }
+  return list;
+}
+
+nb::tuple file_of(const Call& call) {
+  const FileFacts& file = call.outcome().file;
+  return nb::make_tuple(file.size, file.chunk_bytes, file.ttl_s, file.gen, file.seq);
+}
+
+nb::list nodes_of(const Call& call) {
+  nb::list list;
+  for (const wire::NodeStatus& node : call.outcome().nodes) {
+    list.append(nb::make_tuple(node.name, node.boot, node.epoch, static_cast<int>(node.state),
+                               node.rung, node.arena_bytes, node.arena_free_bytes));
+  }
+  return list;
+}
+
+nb::bytes next_of(const Call& call) {
+  const std::string& next = call.outcome().next;
+  return nb::bytes(next.data(), next.size());
+}
+
+}  // namespace
+
+bool SharedClient::with(const std::function<void(Client&)>& use) {
+  std::shared_lock guard(lock_);
+  if (!client_) return false;
+  use(*client_);
+  return true;
+}
+
+void SharedClient::close() {
+  std::unique_ptr<Client> closing;
+  {
+    std::unique_lock guard(lock_);
+    closing = std::move(client_);
+  }
+}
+
+Call::~Call() {
+  if (!operation_) return;
+  nb::gil_scoped_release released;
+  if (!operation_->is_done()) {
+    cancel_without_gil();
+    operation_->wait(-1);
+  }
+  operation_.reset();
+  client_.reset();
+}
+
+void Call::start(const Start& start) {
+  bool is_open = false;
+  {
+    nb::gil_scoped_release released;
+    is_open = client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
+  }
+  if (!is_open) raise(FaultKind::closed, "the client is closed", "make a new client");
+}
+
+bool Call::wait(std::int64_t timeout_ms) {
+  std::int64_t left_ms = timeout_ms;
+  while (true) {
+    std::int64_t slice_ms = left_ms < 0 ? SIGNAL_CHECK_MS : std::min(left_ms, SIGNAL_CHECK_MS);
+    bool is_over = false;
+    {
+      nb::gil_scoped_release released;
+      is_over = operation_->wait(slice_ms);
+    }
+    if (is_over) return true;
+    if (PyErr_CheckSignals() != 0) {
+      nb::gil_scoped_release released;
+      cancel_without_gil();
+      operation_->wait(-1);
+      break;
+    }
+    if (left_ms >= 0) left_ms -= slice_ms;
+    if (left_ms == 0) return false;
+  }
+  throw nb::python_error();
+}
+
+void Call::cancel() {
+  nb::gil_scoped_release released;
+  cancel_without_gil();
+}
+
+void Call::cancel_without_gil() {
+  // A closing client ends its operations itself, and they must not reach into it any more.
+  client_->with([this](Client&) { operation_->cancel(); });
+}
+
+const Outcome& Call::outcome() const {
+  if (!is_done()) {
+    raise(FaultKind::invalid_request, "the operation is still under way", "wait for it first");
+  }
+  return operation_->outcome();
+}
+
+void bind_call(nb::module_& module) {
+  nb::class_<Call>(module, "Call", "One operation under way, with the memory that it borrows.")
+      .def("wait", &Call::wait, nb::arg("timeout_ms") = -1)
+      .def("cancel", &Call::cancel)
+      .def("is_done", &Call::is_done)
+      .def_prop_ro("status", &status_of)
+      .def_prop_ro("message", [](const Call& call) { return call.outcome().message; })
+      .def_prop_ro("value", [](const Call& call) { return call.outcome().value; })
+      .def_prop_ro("statuses", &statuses_of)
+      .def_prop_ro("sizes", &sizes_of)
+      .def_prop_ro("item_bytes", &item_bytes_of)
+      .def_prop_ro("entries", &entries_of)
+      .def_prop_ro("next", &next_of)
+      .def_prop_ro("is_partial", [](const Call& call) { return call.outcome().is_partial; })
+      .def_prop_ro("file", &file_of)
+      .def_prop_ro("nodes", &nodes_of)
+      .def_prop_ro("buffer_bytes", &Call::buffer_bytes);
+}
+
+}  // namespace gd2fs::bindings

@@ -1,0 +1,64 @@
+// Call: one operation as Python sees it, with the memory that it borrows.
+//
+// The memory goes back to its owners when the Call dies; a Call that dies early cancels its operation
+// and waits for its end first, so no thread of the client ever touches memory given back.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <memory>
+#include <shared_mutex>
+
+#include "borrow.h"
+#include "../core/client.h"
+
+namespace gd2fs::bindings {
+
+/// A client that may be closed while other threads use it.
+class SharedClient {
+ public:
+  explicit SharedClient(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+  ~SharedClient() { close(); }
+
+  /// Runs `use` with the open client; false when it is closed. Without the GIL only.
+  bool with(const std::function<void(Client&)>& use);
+  /// Ends all operations and joins the client's threads. Without the GIL, or where no other
+  /// thread of Python is waiting for this one: the client's own threads never take the GIL.
+  void close();
+
+ private:
+  std::shared_mutex lock_;  // Guards: client_. Held while an operation starts, never while it runs.
+  std::unique_ptr<Client> client_;
+};
+
+class Call {
+ public:
+  Call(std::shared_ptr<SharedClient> client, Borrowed borrowed)
+      : client_(std::move(client)), borrowed_(std::move(borrowed)) {}
+  ~Call();
+
+  using Start = std::function<OperationRef(Client&, std::span<const Buffer>)>;
+  /// Starts the operation without the GIL. Raises Closed.
+  void start(const Start& start);
+
+  /// Until done, or until `timeout_ms` passed (< 0: no limit): false. Signals are handled;
+  /// when a handler raises, the operation is cancelled and awaited first.
+  bool wait(std::int64_t timeout_ms);
+  void cancel();
+  bool is_done() const { return operation_->is_done(); }
+  std::uint64_t buffer_bytes() const { return borrowed_.bytes(); }
+  /// Raises InvalidRequest while the operation is under way.
+  const Outcome& outcome() const;
+
+ private:
+  void cancel_without_gil();
+
+  std::shared_ptr<SharedClient> client_;
+  Borrowed borrowed_;
+  OperationRef operation_;
+};
+
+void bind_call(nanobind::module_& module);
+
+}  // namespace gd2fs::bindings

@@ -1,0 +1,283 @@
+#include "../core/client.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "call.h"
+#include "fault.h"
+#include "modules.h"
+
+namespace nb = nanobind;
+
+namespace gd2fs::bindings {
+
+namespace {
+
+std::string_view text_of(const nb::bytes& text) { return {text.c_str(), text.size()}; }
+
+CallOptions options_of(std::uint32_t timeout_ms, std::uint64_t cookie) {
+  CallOptions options;
+  options.timeout_ms = timeout_ms;
+  options.is_announced = cookie != 0;
+  options.cookie = cookie;
+  return options;
+}
+
+void refuse_other_count(std::size_t keys, std::size_t buffers) {
+  if (keys == buffers) return;
+  raise(FaultKind::invalid_request,
+        std::to_string(buffers) + " buffers for " + std::to_string(keys) + " keys",
+        "give one buffer per key");
+}
+
+/// The client as Python holds it. Every method that starts an operation answers its Call.
+class BoundClient {
+ public:
+  using CallPtr = std::unique_ptr<Call>;
+
+  BoundClient(std::vector<std::string> seeds, std::string cluster, std::vector<std::string> local,
+              std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
+              std::uint32_t connect_ms, bool is_verifying) {
+    ClientOptions options{std::move(seeds), std::move(local), std::move(cluster), io_threads,
+                          streams, timeout_ms, connect_ms, is_verifying};
+    auto result = connect_without_gil(options);
+    if (!result) raise(result.error());
+    descriptor_ = (*result)->descriptor();
+    client_ = std::make_shared<SharedClient>(std::move(*result));
+  }
+  ~BoundClient() { close(); }
+
+  CallPtr get_pages(nb::bytes name_space, nb::handle keys, nb::handle into, bool is_probe,
+                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+    std::vector<std::string> names = copy_keys(keys);
+    Borrowed borrowed;
+    borrowed.take(into, Access::write);
+    refuse_other_count(names.size(), borrowed.pieces().size());
+    borrowed.refuse_overlap();
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.is_probe = is_probe;
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.get_pages(text_of(name_space), names, pieces, options);
+    });
+  }
+
+  CallPtr put_pages(nb::bytes name_space, nb::handle keys, nb::handle from, std::uint32_t ttl_s,
+                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+    std::vector<std::string> names = copy_keys(keys);
+    Borrowed borrowed;
+    borrowed.take(from, Access::read);
+    refuse_other_count(names.size(), borrowed.pieces().size());
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.ttl_s = ttl_s;
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.put_pages(text_of(name_space), names, pieces, options);
+    });
+  }
+
+  CallPtr exists(nb::bytes name_space, nb::handle keys, std::uint32_t timeout_ms,
+                 std::uint64_t cookie) {
+    std::vector<std::string> names = copy_keys(keys);
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.is_probe = true;
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.exists(text_of(name_space), names, options);
+    });
+  }
+
+  CallPtr drop_pages(nb::bytes name_space, nb::handle keys, std::uint32_t timeout_ms,
+                     std::uint64_t cookie) {
+    std::vector<std::string> names = copy_keys(keys);
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.drop_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr list_pages(nb::bytes name_space, nb::bytes after, std::size_t count_max,
+                     std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.list_pages(text_of(name_space), text_of(after), count_max,
+                               options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr create(nb::bytes path, std::uint32_t chunk_bytes, std::uint32_t ttl_s, bool is_if_absent,
+                 std::uint32_t timeout_ms, std::uint64_t cookie) {
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.chunk_bytes = chunk_bytes;
+    options.ttl_s = ttl_s;
+    options.if_absent = is_if_absent;
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.create(text_of(path), options);
+    });
+  }
+
+  CallPtr write(nb::bytes path, std::uint64_t offset, nb::handle from, std::uint64_t if_gen,
+                std::uint32_t timeout_ms, std::uint64_t cookie) {
+    Borrowed borrowed;
+    borrowed.take(from, Access::read);
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.if_gen = if_gen;
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.write(text_of(path), offset, pieces, options);
+    });
+  }
+
+  CallPtr append(nb::bytes path, nb::handle from, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    Borrowed borrowed;
+    borrowed.take(from, Access::read);
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.append(text_of(path), pieces, options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr read(nb::bytes path, std::uint64_t offset, nb::handle into, std::uint32_t timeout_ms,
+               std::uint64_t cookie) {
+    Borrowed borrowed;
+    borrowed.take(into, Access::write);
+    borrowed.refuse_overlap();
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.read(text_of(path), offset, pieces, options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr stat(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.stat(text_of(path), options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr truncate(nb::bytes path, std::uint64_t size, std::uint32_t timeout_ms,
+                   std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.truncate(text_of(path), size, options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr unlink(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.unlink(text_of(path), options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr list_files(nb::bytes prefix, nb::bytes after, std::size_t count_max,
+                     std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.list_files(text_of(prefix), text_of(after), count_max,
+                               options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr clear(nb::bytes name_space, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.clear(text_of(name_space), options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr ping(std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.ping(options_of(timeout_ms, cookie));
+    });
+  }
+
+  int fileno() const {
+    if (descriptor_ < 0) raise(FaultKind::closed, "the client is closed", "make a new client");
+    return descriptor_;
+  }
+
+  nb::list finished(std::size_t count_max) {
+    std::vector<OperationRef> operations;
+    {
+      nb::gil_scoped_release released;
+      client_->with([&](Client& client) { operations = client.finished(count_max); });
+    }
+    nb::list cookies;
+    for (const OperationRef& operation : operations) cookies.append(operation->cookie());
+    return cookies;
+  }
+
+  void close() {
+    descriptor_ = -1;
+    if (!client_) return;
+    nb::gil_scoped_release released;
+    client_->close();
+  }
+
+ private:
+  static Result<std::unique_ptr<Client>> connect_without_gil(const ClientOptions& options) {
+    nb::gil_scoped_release released;
+    return Client::connect(options);
+  }
+
+  CallPtr begin(Borrowed borrowed, const Call::Start& start) {
+    auto call = std::make_unique<Call>(client_, std::move(borrowed));
+    call->start(start);
+    return call;
+  }
+
+  std::shared_ptr<SharedClient> client_;
+  int descriptor_ = -1;
+};
+
+/// The arguments that every operation takes last.
+auto timeout_arg() { return nb::arg("timeout_ms") = 0; }
+auto cookie_arg() { return nb::arg("cookie") = 0; }
+
+void bind_pages(nb::class_<BoundClient>& client) {
+  client
+      .def("get_pages", &BoundClient::get_pages, nb::arg("namespace"), nb::arg("keys"),
+           nb::arg("into"), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(), cookie_arg())
+      .def("put_pages", &BoundClient::put_pages, nb::arg("namespace"), nb::arg("keys"),
+           nb::arg("values"), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
+      .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys"), nb::kw_only(),
+           timeout_arg(), cookie_arg())
+      .def("drop_pages", &BoundClient::drop_pages, nb::arg("namespace"), nb::arg("keys"),
+           nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("list_pages", &BoundClient::list_pages, nb::arg("namespace"), nb::kw_only(),
+           nb::arg("after"), nb::arg("count_max"), timeout_arg(), cookie_arg());
+}
+
+void bind_files(nb::class_<BoundClient>& client) {
+  client
+      .def("create", &BoundClient::create, nb::arg("path"), nb::kw_only(),
+           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("is_if_absent") = false,
+           timeout_arg(), cookie_arg())
+      .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"), nb::arg("buffers"),
+           nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(), cookie_arg())
+      .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers"), nb::kw_only(),
+           timeout_arg(), cookie_arg())
+      .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into"),
+           nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("stat", &BoundClient::stat, nb::arg("path"), nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("truncate", &BoundClient::truncate, nb::arg("path"), nb::arg("size"), nb::kw_only(),
+           timeout_arg(), cookie_arg())
+      .def("unlink", &BoundClient::unlink, nb::arg("path"), nb::kw_only(), timeout_arg(),
+           cookie_arg())
+      .def("list_files", &BoundClient::list_files, nb::arg("prefix"), nb::kw_only(),
+           nb::arg("after"), nb::arg("count_max"), timeout_arg(), cookie_arg());
+}
+
+}  // namespace
+
+void bind_client(nb::module_& module) {
+  nb::class_<BoundClient> client(module, "Client",
+                                 "The native client: each method starts an operation.");
+  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
+                      std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
+             nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
+             nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
+             nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
+             nb::arg("is_verifying") = true);
+  bind_pages(client);
+  bind_files(client);
+  client
+      .def("clear", &BoundClient::clear, nb::arg("namespace"), nb::kw_only(), timeout_arg(),
+           cookie_arg())
+      .def("ping", &BoundClient::ping, nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("fileno", &BoundClient::fileno)
+      .def("finished", &BoundClient::finished, nb::arg("count_max"))
+      .def("close", &BoundClient::close);
+}
+
+}  // namespace gd2fs::bindings

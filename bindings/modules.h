@@ -1,0 +1,11 @@
+// Modules: what each file of this folder adds to gd2fs._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace gd2fs::bindings {
+
+void bind_client(nanobind::module_& module);
+void bind_server(nanobind::module_& module);
+
+}  // namespace gd2fs::bindings

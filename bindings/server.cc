@@ -1,0 +1,164 @@
+#include "../core/server.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "fault.h"
+#include "modules.h"
+#include "../core/placement.h"
+
+namespace nb = nanobind;
+
+namespace gd2fs::bindings {
+
+namespace {
+
+/// name, addresses ("ADDR:PORT"), weight
+using Peer = std::tuple<std::string, std::vector<std::string>, std::uint32_t>;
+
+wire::MapNode map_node_of(const Peer& peer) {
+  const auto& [name, addresses, weight] = peer;
+  wire::MapNode node;
+  node.id = node_id(name);
+  node.weight = weight;
+  node.addresses = name + "=";
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (i > 0) node.addresses += "+";
+    node.addresses += addresses[i];
+  }
+  return node;
+}
+
+wire::Map map_of(const std::vector<Peer>& peers, const nb::bytes& list_hash) {
+  wire::Map map;
+  map.epoch = 1;  // a static list is one epoch for ever
+  if (list_hash.size() != map.list_hash.size()) {
+    raise(FaultKind::invalid_request,
+          "the list's hash is " + std::to_string(list_hash.size()) + " bytes, not 16",
+          "use gd2fs.membership.list_hash");
+  }
+  const auto* hash = static_cast<const std::byte*>(list_hash.data());
+  std::copy_n(hash, map.list_hash.size(), map.list_hash.begin());
+  for (const Peer& peer : peers) map.nodes.push_back(map_node_of(peer));
+  return map;
+}
+
+/// The server as Python holds it: `stop` may come from any thread, and twice.
+class BoundServer {
+ public:
+  BoundServer(std::string cluster, std::string name, std::vector<std::string> listen,
+              const std::vector<Peer>& peers, const nb::bytes& list_hash, std::uint64_t boot,
+              std::size_t threads, std::size_t memory_bytes, const std::string& arena) {
+    auto arena_options = parse_arena(arena, memory_bytes);
+    if (!arena_options) {
+      raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
+    }
+    ServerOptions options;
+    options.cluster = std::move(cluster);
+    options.name = std::move(name);
+    options.listen = std::move(listen);
+    options.map = map_of(peers, list_hash);
+    options.boot = boot;
+    options.threads = threads;
+    options.store.arena = *arena_options;
+    options.store.node_name = options.name;
+    options.store.boot = boot;
+    auto result = start_without_gil(options);
+    if (!result) {
+      raise(FaultKind::invalid_request, result.error().message, result.error().hint);
+    }
+    addresses_ = (*result)->addresses();
+    rung_ = (*result)->rung_name();
+    server_ = std::move(*result);
+  }
+  ~BoundServer() { stop(); }
+
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  const std::string& rung() const { return rung_; }
+
+  nb::dict counts() const {
+    std::shared_ptr<Server> server = server_copy();
+    if (!server) raise(FaultKind::closed, "the server is stopped", "start a new one");
+    return dict_of(server->counts());
+  }
+
+  void stop() {
+    nb::gil_scoped_release released;
+    std::shared_ptr<Server> stopping;
+    {
+      std::lock_guard guard(lock_);
+      stopping = std::move(server_);
+      server_.reset();
+    }
+  }
+
+ private:
+  static Result<std::unique_ptr<Server>> start_without_gil(const ServerOptions& options) {
+    nb::gil_scoped_release released;
+    return Server::start(options);
+  }
+
+  static nb::dict dict_of(const ServerCounts& counts) {
+    nb::dict dict;
+    const StoreCounts& store = counts.store;
+    dict["arena_bytes"] = store.arena_bytes;
+    dict["free_bytes"] = store.free_bytes;
+    dict["filling_bytes"] = store.filling_bytes;
+    dict["staged_bytes"] = store.staged_bytes;
+    dict["live_bytes"] = store.live_bytes;
+    dict["zombie_bytes"] = store.zombie_bytes;
+    dict["record_bytes"] = store.record_bytes;
+    dict["pages"] = store.pages;
+    dict["pieces"] = store.pieces;
+    dict["evicted_pieces"] = store.evicted_pieces;
+    dict["evicted_bytes"] = store.evicted_bytes;
+    dict["expired_pieces"] = store.expired_pieces;
+    dict["corrupt_pieces"] = store.corrupt_pieces;
+    dict["connections"] = counts.connections;
+    dict["accepted"] = counts.accepted;
+    dict["refused"] = counts.refused;
+    dict["protocol_faults"] = counts.protocol_faults;
+    dict["requests"] = counts.requests;
+    dict["hits"] = counts.hits;
+    dict["misses"] = counts.misses;
+    dict["bytes_in"] = counts.bytes_in;
+    dict["bytes_out"] = counts.bytes_out;
+    dict["corrupt_in"] = counts.corrupt_in;
+    dict["records"] = counts.records;
+    return dict;
+  }
+
+  std::shared_ptr<Server> server_copy() const {
+    std::lock_guard guard(lock_);
+    return server_;
+  }
+
+  mutable std::mutex lock_;  // Guards: server_. Never held while it starts or stops.
+  std::shared_ptr<Server> server_;
+  std::vector<std::string> addresses_;
+  std::string rung_;
+};
+
+}  // namespace
+
+void bind_server(nb::module_& module) {
+  nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
+      .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
+                    const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&>(),
+           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
+           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
+           nb::arg("arena"))
+      .def_prop_ro("addresses", &BoundServer::addresses)
+      .def_prop_ro("rung", &BoundServer::rung)
+      .def("counts", &BoundServer::counts)
+      .def("stop", &BoundServer::stop);
+}
+
+}  // namespace gd2fs::bindings

@@ -1,0 +1,88 @@
+"""Answers: what calls return. Plain values, made once, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Name = TypeVar("Name", str, bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What a file is now.
+
+    Attributes:
+        size: Bytes, holes included.
+        chunk_bytes: The file is cut at multiples of this.
+        ttl_s: Seconds from creation to its end; 0 is none.
+        generation: Differs between any two files that ever had this path.
+        sequence: Grows with every change of this generation.
+    """
+
+    size: int
+    chunk_bytes: int
+    ttl_s: int
+    generation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """How one node is. A node that did not answer is ``gone``, with zeros."""
+
+    name: str
+    boot: int
+    epoch: int
+    state: str  # "joining", "active", "draining" or "gone"
+    rung: str  # of the arena: "hugetlb", "thp", "plain" or "file"
+    arena_bytes: int
+    arena_free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Which pages are there now, in the order of the keys asked for."""
+
+    present: list[bool]
+
+    @property
+    def leading(self) -> int:
+        """How many keys from the first on are there without a gap."""
+        return _leading(self.present)
+
+
+@dataclass(frozen=True, slots=True)
+class PageResult:
+    """What arrived, in the order of the keys asked for.
+
+    Attributes:
+        sizes: Bytes written to the front of each buffer; None is a miss, and that buffer's
+            content means nothing.
+    """
+
+    sizes: list[int | None]
+
+    @property
+    def leading(self) -> int:
+        """How many keys from the first on were copied without a gap."""
+        return _leading([size is not None for size in self.sizes])
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Name]):
+    """Some names in byte order, with their sizes.
+
+    Attributes:
+        entries: ``(name, bytes)``: paths of files as str, keys of pages as bytes.
+        next: Pass it as ``after`` to go on; None at the end.
+        is_partial: Some nodes did not answer, so names may be missing.
+    """
+
+    entries: list[tuple[Name, int]]
+    next: Name | None
+    is_partial: bool
+
+
+def _leading(facts: list[bool]) -> int:
+    return facts.index(False) if False in facts else len(facts)
