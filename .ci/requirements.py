@@ -11,4 +11,4 @@ project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
 for group in sys.argv[1:]:
     extras = project["project"].get("optional-dependencies", {})
     wanted = project["build-system"]["requires"] + BUILD_TOOLS if group == "build" else extras[group]
-    print("\n".join(requirement.replace(" ", "") for requirement in wanted))
+    print("\n".join(wanted))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gd2fs.address import parse_cp, parse_dp
+from gd2fs.address import PORT_DEFAULT, parse_cp, parse_dp
 from gd2fs.errors import InvalidRequest
+from gd2fs.membership import Peer, check_node_name, parse_address, parse_peers
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
@@ -70,7 +72,8 @@ def client_config(
         cp=parse_cp(cp),
         cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,
         dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp),
-        io_threads=int(_number(environment, "GD2FS_IOTHREADS", 2)) if io_threads is None
+        io_threads=int(_number(environment, "GD2FS_IOTHREADS", 2))
+        if io_threads is None
         else io_threads,
         streams=int(_number(environment, "GD2FS_STREAMS", 2)) if streams is None else streams,
         timeout_s=_number(environment, "GD2FS_TIMEOUT_S", 5.0) if timeout_s is None else timeout_s,
@@ -100,4 +103,127 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
     try:
         return float(text)
     except ValueError as cause:
-        raise InvalidRequest(f"`{name}` is `{text}`, not a number", hint="fix or unset it") from cause
+        raise InvalidRequest(
+            f"`{name}` is `{text}`, not a number", hint="fix or unset it"
+        ) from cause
+
+
+# ---- a node --------------------------------------------------------------------------------------
+
+MEMORY_BYTES_MIN = 16 << 20  # less could not hold a handful of chunks
+THREADS_MAX = 64
+CLUSTER_BYTES_MAX = 128  # as core/limits.h says
+SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
+ARENA_KINDS = ("auto", "hugetlb", "thp", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """What one node is told at its start, checked.
+
+    ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers`` the node is alone.
+    """
+
+    cluster: str
+    listen: tuple[str, ...] = (f"127.0.0.1:{PORT_DEFAULT}",)
+    memory_bytes: int = 1 << 30
+    peers: tuple[Peer, ...] = ()
+    name: str | None = None
+    advertise: tuple[str, ...] = ()
+    arena: str = "auto"
+    admin: str | None = None
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        _check_cluster(self.cluster)
+        for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
+            parse_address(address)
+        if self.memory_bytes < MEMORY_BYTES_MIN:
+            raise InvalidRequest(
+                f"{self.memory_bytes} bytes of memory are too few",
+                hint=f"`--memory {MEMORY_BYTES_MIN >> 20}MiB` is the least",
+            )
+        if not 1 <= self.threads <= THREADS_MAX:
+            raise InvalidRequest(
+                f"{self.threads} threads", hint=f"`--threads` is 1 to {THREADS_MAX}"
+            )
+        if self.name is not None:
+            check_node_name(self.name)
+        self._check_arena()
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        cluster: str | None,
+        listen: str,
+        memory: str,
+        peers: str | None,
+        name: str | None,
+        advertise: str | None,
+        arena: str,
+        admin: str | None,
+        threads: int,
+        environment: Mapping[str, str] = os.environ,
+    ) -> NodeConfig:
+        """Read the words of the command line; ``cluster`` falls back to ``GD2FS_CLUSTER``.
+
+        Raises:
+            InvalidRequest: A word breaks its syntax or is out of range.
+        """
+        return cls(
+            cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,
+            listen=parse_listen(listen),
+            memory_bytes=parse_bytes(memory),
+            peers=tuple(parse_peers(peers)) if peers is not None else (),
+            name=name,
+            advertise=tuple(advertise.split(",")) if advertise else (),
+            arena=arena,
+            admin=admin,
+            threads=threads,
+        )
+
+    def _check_arena(self) -> None:
+        is_file = self.arena.startswith("file:") and len(self.arena) > len("file:")
+        if self.arena not in ARENA_KINDS and not is_file:
+            raise InvalidRequest(
+                f"`{self.arena}` is no kind of arena",
+                hint=f"one of {', '.join(ARENA_KINDS)} or file:PATH",
+            )
+
+
+def parse_bytes(text: str) -> int:
+    """Read a size: ``8GiB``, ``512M`` and ``64MB`` all count in powers of 1024.
+
+    Raises:
+        InvalidRequest: It is not a number with a known unit.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper(), re.ASCII)
+    if not match:
+        raise InvalidRequest(f"`{text}` is not a size", hint="for example `8GiB`, `512M` or `64MB`")
+    return int(float(match[1]) * (1 << SIZE_UNITS[match[2]]))
+
+
+def parse_listen(text: str) -> tuple[str, ...]:
+    """Read ``tcp://ADDR:PORT[,tcp://ADDR:PORT]``; the scheme may be left out.
+
+    Raises:
+        InvalidRequest: Another scheme, or not ADDR:PORT.
+    """
+    addresses = tuple(part.strip().removeprefix("tcp://") for part in text.split(","))
+    for address in addresses:
+        if "://" in address:
+            raise InvalidRequest(f"cannot listen on `{address}`", hint="write `tcp://ADDR:PORT`")
+        parse_address(address)
+    return addresses
+
+
+def _check_cluster(cluster: str) -> None:
+    if not cluster:
+        raise InvalidRequest(
+            "no cluster is named", hint="pass `--cluster NAME`, or set `GD2FS_CLUSTER`"
+        )
+    if len(cluster.encode()) > CLUSTER_BYTES_MAX or not cluster.isprintable():
+        raise InvalidRequest(
+            f"`{cluster}` cannot name a cluster", hint=f"1 to {CLUSTER_BYTES_MAX} printable bytes"
+        )

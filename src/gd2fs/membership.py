@@ -129,7 +129,7 @@ def _parse_peer(entry: str) -> Peer:
 
 
 def check_node_name(name: str) -> str:
-    """Return ``name`` when it may name a node: 1 to 128 printable bytes, no ``= , + *``, no space."""
+    """Return ``name`` when it may name a node: 1 to 128 printable bytes, none of ``= , + * ``."""
     is_plain = name.isprintable() and not set(name) & set("=,+* ")
     if not name or not is_plain or len(name.encode()) > NODE_NAME_BYTES_MAX:
         raise InvalidRequest(

@@ -1,0 +1,94 @@
+"""Admin: the small HTTP side of a node, for probes and for Prometheus. No bytes of the cache.
+
+GET /healthz   200 while the process lives
+GET /readyz    200 while the node serves, else 503 and why not
+GET /metrics   the counts
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from gd2fs import metrics
+from gd2fs.errors import InvalidRequest
+from gd2fs.membership import parse_address
+
+STOP_S = 2.0  # what an open request gets to end in
+BACKLOG = 64
+
+
+class AdminServer:
+    """Answers on one address from one thread, until ``stop``."""
+
+    def __init__(self, app: Starlette, address: str) -> None:
+        """Bind ``address`` and serve.
+
+        Raises:
+            InvalidRequest: The address cannot be bound.
+        """
+        self._socket = _bound(address)
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=int(STOP_S),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="gd2fs-admin", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and free the address."""
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+        self._socket.close()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+
+def make_app(collector: metrics.NodeCollector, why_not_ready: Callable[[], str]) -> Starlette:
+    """Build the three routes. ``why_not_ready`` answers an empty text when the node serves."""
+
+    def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    def readyz(_: Request) -> Response:
+        reason = why_not_ready()
+        return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200)
+
+    def show_metrics(_: Request) -> Response:
+        return Response(metrics.render(collector), media_type=metrics.CONTENT_TYPE)
+
+    routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": show_metrics}
+    return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])
+
+
+def _bound(address: str) -> socket.socket:
+    host, port = parse_address(address)
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with contextlib.ExitStack() as undo:
+        bound = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host.strip("[]"), port))
+            bound.listen(BACKLOG)
+        except OSError as error:
+            raise InvalidRequest(
+                f"cannot serve `--admin {address}`: {error.strerror or error}",
+                hint="take another port, or port 0 for a free one",
+            ) from error
+        undo.pop_all()
+        return bound

@@ -1,0 +1,88 @@
+"""App: gathers the commands, runs one, and turns what went wrong into two lines and a status.
+
+Exit status: 0 done, 1 an error, 2 wrong usage, 3 a miss, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+
+from gd2fs.cli import bench, files, serve, status, transfer
+from gd2fs.cli.output import Miss, print_error, print_miss
+from gd2fs.errors import GD2FSError
+
+EXIT_ERROR = 1
+EXIT_MISS = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="gd2fs",
+    help="A distributed store for the KV caches of large language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for group in (serve, transfer, files, status, bench):
+    group.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status. No user's mistake ends in a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return app(args=words, prog_name="gd2fs", standalone_mode=False) or 0
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own, whichever click it carries
+            return _report_usage(error)
+        for kind, report in _REPORTS.items():
+            if isinstance(error, kind):
+                return report(error)
+        raise
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _report_miss(miss: Miss) -> int:
+    print_miss(miss)
+    return EXIT_MISS
+
+
+def _report_ours(error: GD2FSError) -> int:
+    print_error(str(error), hint=getattr(error, "hint", ""))
+    return EXIT_ERROR
+
+
+def _report_pipe(_: BrokenPipeError) -> int:
+    # The reader of our output is gone; what is still buffered must not raise again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_ERROR
+
+
+def _report_system(error: OSError) -> int:
+    where = f": {error.filename}" if error.filename else ""
+    print_error(f"{(error.strerror or str(error)).lower()}{where}")
+    return EXIT_ERROR
+
+
+def _report_usage(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "gd2fs"
+    message = error.format_message().rstrip(".").replace("'", "`")
+    print_error(message[:1].lower() + message[1:], hint=f"run `{command} --help`")
+    return error.exit_code
+
+
+_REPORTS: dict[type[Exception], Callable[..., int]] = {
+    Miss: _report_miss,
+    GD2FSError: _report_ours,
+    BrokenPipeError: _report_pipe,
+    OSError: _report_system,
+}

@@ -1,0 +1,42 @@
+"""Bench: `demo` and `bench`, whose code and needs are loaded only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import typer
+
+from gd2fs.errors import InvalidRequest
+
+# The commands read their own options, `--help` too.
+PASS_THROUGH = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("demo", context_settings=PASS_THROUGH)(demo)
+    app.command("bench", context_settings=PASS_THROUGH)(bench)
+
+
+def demo(context: typer.Context) -> int:
+    """Watch real engines behind a random balancer: private caches, then a shared one."""
+    return _commands().demo(list(context.args)) or 0
+
+
+def bench(context: typer.Context) -> int:
+    """Measure: `bench topology`."""
+    return _commands().bench(list(context.args)) or 0
+
+
+def _commands() -> ModuleType:
+    try:
+        return importlib.import_module("gd2fs.bench.commands")
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(
+            f"`{error.name}` is not installed", hint="run `pip install 'gd2fs[demo]'`"
+        ) from error

@@ -1,0 +1,117 @@
+"""Files: `ls`, `stat` and `rm`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from gd2fs import Client
+from gd2fs.cli.output import format_bytes, print_json, print_note, print_warning
+from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, Target, parse_target
+from gd2fs.cli.transfer import stat_or_fail
+from gd2fs.errors import InvalidRequest, Unavailable
+
+LIST_BATCH = 1000  # names of one request
+
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="/namespace/name, or a gd2fs:// URI")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("ls")(ls)
+    app.command("stat")(stat)
+    app.command("rm")(rm)
+
+
+def ls(
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Only paths that start so")
+    ] = "/",
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """List files: their bytes and their paths, sorted by path."""
+    target = parse_target(prefix, cp=cp, cluster=cluster)
+    with target.open() as client:
+        if as_json:
+            entries = [{"path": name, "bytes": size} for name, size in _entries(client, target)]
+            print_json({"files": entries})
+            return
+        for name, size in _entries(client, target):
+            print(f"{format_bytes(size):>10}  {name}")
+
+
+def stat(
+    path: PathArgument,
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Say what the cluster knows of a file."""
+    target = parse_target(path, cp=cp, cluster=cluster)
+    with target.open() as client:
+        facts = stat_or_fail(client, target)
+    values = {"path": target.path} | {name: getattr(facts, name) for name in _fields(facts)}
+    if as_json:
+        print_json(values)
+        return
+    for name, value in values.items():
+        print(f"{name:<12} {value}")
+
+
+def rm(
+    path: PathArgument,
+    is_recursive: Annotated[
+        bool, typer.Option("-r", "--recursive", help="All files below PATH")
+    ] = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Remove a file; with -r all files below a path, or a whole namespace with its pages."""
+    target = parse_target(path, cp=cp, cluster=cluster)
+    with target.open() as client:
+        if is_recursive:
+            count = _remove_below(client, target)
+            print_note(f"{count} removed")
+        elif not client.unlink(target.path):
+            raise InvalidRequest(
+                f"no such file: {target.path}", hint="`gd2fs rm -r PATH` removes what is below PATH"
+            )
+
+
+def _entries(client: Client, target: Target) -> Iterator[tuple[str, int]]:
+    after = ""
+    is_partial = False
+    while True:
+        listing = client.list(target.path, after=after, limit=LIST_BATCH)
+        is_partial = is_partial or listing.is_partial
+        yield from listing.entries
+        if not listing.next:
+            break
+        after = listing.next
+    if is_partial:
+        print_warning("some nodes did not answer: the list is not complete")
+
+
+def _remove_below(client: Client, target: Target) -> int:
+    below = target.path.rstrip("/") + "/"
+    if below.count("/") == 2:  # a whole namespace: its pages go too
+        return client.clear(below.strip("/"))
+    if below == "/":
+        raise InvalidRequest("`/` is every namespace", hint="name one: `gd2fs rm -r /namespace`")
+    doomed = [name for name, _ in _entries(client, Target(below, target.cp, target.cluster))]
+    count = sum(client.unlink(name) for name in [target.path.rstrip("/"), *doomed])
+    if count < len(doomed):
+        raise Unavailable(f"{len(doomed) - count} files below {below} stayed", hint="try again")
+    if not count:
+        raise InvalidRequest(f"nothing is at or below {below}", hint="list with `gd2fs ls`")
+    return count
+
+
+def _fields(facts: object) -> list[str]:
+    return list(type(facts).__dataclass_fields__)  # type: ignore[attr-defined]

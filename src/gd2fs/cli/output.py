@@ -1,0 +1,97 @@
+"""Output: data to stdout, everything else to stderr, and sizes that people can read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+PROGRESS_BYTES_MIN = 32 << 20  # shorter transfers end before a bar can be read
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class Miss(Exception):
+    """Bytes that the record of a file names are evicted, lost or corrupt."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def print_json(value: object) -> None:
+    """Write one JSON document to stdout."""
+    print(json.dumps(value, indent=2))
+
+
+def print_error(message: str, *, hint: str = "") -> None:
+    """Write ``error:`` and, when the fix is known, ``hint:`` to stderr, one line each."""
+    _print_labelled("error", "bold red", message)
+    if hint:
+        _print_labelled("hint", "bold cyan", hint)
+
+
+def print_warning(message: str) -> None:
+    """Write one ``warning:`` line to stderr."""
+    _print_labelled("warning", "bold yellow", message)
+
+
+def print_miss(miss: Miss) -> None:
+    """Write ``miss: PATH: why`` to stderr."""
+    _print_labelled("miss", "bold yellow", str(miss))
+
+
+def print_note(message: str) -> None:
+    """Write one line to stderr for a person; nothing when no person looks."""
+    if sys.stderr.isatty():
+        _stderr().print(Text(message), soft_wrap=True)
+
+
+def format_bytes(count: int) -> str:
+    """``1536`` is ``1.5 KiB``; whole numbers have no fraction."""
+    value = float(count)
+    for unit in UNITS:
+        if value < 1024 or unit == UNITS[-1]:
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+
+
+@contextmanager
+def progress_of(label: str, total_bytes: int | None) -> Iterator[Callable[[int], None]]:
+    """Give a function to call with every count of bytes that moved; draws a bar on a terminal."""
+    is_short = total_bytes is not None and total_bytes < PROGRESS_BYTES_MIN
+    if is_short or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=_stderr(), transient=True) as bar:
+        task = bar.add_task(label, total=total_bytes)
+        yield lambda count: bar.advance(task, count)
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def _print_labelled(label: str, style: str, message: str) -> None:
+    line = " ".join(message.split("\n"))
+    _stderr().print(Text.assemble((f"{label}: ", style), line), soft_wrap=True)

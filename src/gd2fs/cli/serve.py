@@ -1,0 +1,129 @@
+"""Serve: run one node until it is told to end."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from gd2fs.cli.output import print_warning
+from gd2fs.cli.target import ClusterOption
+from gd2fs.config import NodeConfig
+from gd2fs.node import Node
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("serve")(serve)
+
+
+def serve(
+    cluster: ClusterOption = None,
+    listen: Annotated[
+        str,
+        typer.Option(metavar="tcp://ADDR:PORT,…", help="Where to serve; port 0 takes a free one"),
+    ] = "tcp://127.0.0.1:7527",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes of cache: 8GiB, 512M, 64MB, …")
+    ] = "1GiB",
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[NAME=]ADDR:PORT[+ADDR:PORT],…",
+            help="All nodes, this one too, alike on every node [default: this one alone]",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Which of the peers this is [default: the one at its address]",
+            show_default=False,
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR:PORT,…",
+            help="Where others reach this node [default: where it listens]",
+            show_default=False,
+        ),
+    ] = None,
+    arena: Annotated[
+        str,
+        typer.Option(metavar="auto|hugetlb|thp|plain|file:PATH", help="What the memory is made of"),
+    ] = "auto",
+    admin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR:PORT",
+            help="Serve /healthz, /readyz and /metrics there",
+            show_default=False,
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
+) -> None:
+    """Serve a share of the cluster's cache from this machine's memory.
+
+    Prints one line that starts with `ready`, and ends with status 0 on SIGTERM.
+    """
+    _log_to_stderr()
+    config = NodeConfig.parse(
+        cluster=cluster,
+        listen=listen,
+        memory=memory,
+        peers=peers,
+        name=name,
+        advertise=advertise,
+        arena=arena,
+        admin=admin,
+        threads=threads,
+    )
+    is_ended = _end_on_signals()
+    with Node.start(config) as node:
+        print(_ready_line(node), flush=True)
+        is_ended.wait()
+
+
+def _end_on_signals() -> threading.Event:
+    is_ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: is_ended.set())
+    return is_ended
+
+
+def _ready_line(node: Node) -> str:
+    facts = {
+        "name": node.name,
+        "cluster": node.config.cluster,
+        "listen": ",".join(f"tcp://{address}" for address in node.addresses),
+        "memory": node.config.memory_bytes,
+        "rung": node.rung,
+        "nodes": len(node.peers),
+        "admin": f"http://{node.admin_address}" if node.admin_address else None,
+    }
+    return "ready " + " ".join(
+        f"{key}={shlex.quote(str(value))}" for key, value in facts.items() if value is not None
+    )
+
+
+class _StderrHandler(logging.Handler):
+    """Writes a record as the command line writes its own messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_warning(record.getMessage()) if record.levelno >= logging.WARNING else print(
+            record.getMessage(), file=sys.stderr
+        )
+
+
+def _log_to_stderr() -> None:
+    logger = logging.getLogger("gd2fs")
+    logger.setLevel(logging.INFO)
+    logger.handlers[:] = [_StderrHandler()]
+    logger.propagate = False

@@ -1,0 +1,77 @@
+"""Status: the nodes of a cluster as they see themselves, and the version of this program."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import version as installed_version
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gd2fs import Client, NodeStatus
+from gd2fs.cli.output import format_bytes, print_json, print_warning
+from gd2fs.cli.target import ClusterOption, CpOption, JsonOption
+
+BAR_CELLS = 10
+FIELDS = ("name", "boot", "epoch", "state", "rung", "arena_bytes", "arena_free_bytes")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("status")(status)
+    app.command("version")(version)
+
+
+def status(
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Show the nodes: their states, their memory and what is free of it."""
+    with Client(cp, cluster=cluster) as client:
+        nodes = client.ping()
+    if as_json:
+        print_json({"nodes": [{name: getattr(node, name) for name in FIELDS} for node in nodes]})
+        return
+    Console(highlight=False).print(_table(nodes))
+    silent = [node.name for node in nodes if node.state == "gone"]
+    if silent:
+        print_warning(f"no answer from {', '.join(silent)}: what lies there is missed")
+
+
+def version() -> None:
+    """Print the version of gd2fs and of what it runs on."""
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    print(f"gd2fs {installed_version('gd2fs')} ({system})")
+
+
+def _table(nodes: list[NodeStatus]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("node", overflow="fold")
+    table.add_column("state")
+    table.add_column("pages of memory")
+    table.add_column("used", justify="right")
+    table.add_column("of", justify="right")
+    table.add_column("")
+    for node in sorted(nodes, key=lambda node: node.name):
+        used = node.arena_bytes - node.arena_free_bytes
+        is_known = node.arena_bytes > 0
+        table.add_row(
+            node.name,
+            node.state,
+            node.rung or "-",
+            format_bytes(used) if is_known else "-",
+            format_bytes(node.arena_bytes) if is_known else "-",
+            _bar(used, node.arena_bytes),
+        )
+    return table
+
+
+def _bar(part: int, whole: int) -> str:
+    if whole == 0:
+        return ""
+    full, empty = ("█", "░") if (sys.stdout.encoding or "").lower() == "utf-8" else ("#", ".")
+    cells = round(BAR_CELLS * part / whole)
+    return f"{full * cells}{empty * (BAR_CELLS - cells)} {100 * part / whole:.0f} %"

@@ -1,0 +1,58 @@
+"""Target: which cluster and which path a command means, and the client that reaches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from gd2fs import Client
+from gd2fs.address import SCHEME, parse_file_address
+
+CpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cp",
+        metavar="gd2fs://ADDR:PORT,…",
+        help="Nodes to ask, any live one serves [env: GD2FS_CPADDR]",
+        show_default=False,
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="The cluster's name [env: GD2FS_CLUSTER]",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON")]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A path of one cluster; ``cp`` and ``cluster`` are None where the settings decide."""
+
+    path: str
+    cp: str | None
+    cluster: str | None
+
+    def open(self) -> Client:
+        """Connect. The caller closes the client."""
+        return Client(self.cp, cluster=self.cluster)
+
+
+def parse_target(text: str, *, cp: str | None, cluster: str | None) -> Target:
+    """Read ``/namespace/path`` or ``gd2fs://CP[,CP…]/namespace/path[?cluster=NAME]``.
+
+    What a URI says wins over ``cp`` and ``cluster``.
+
+    Raises:
+        InvalidRequest: The URI has no nodes or no path, or a query that means nothing.
+    """
+    if not text.startswith(SCHEME):
+        return Target(text, cp, cluster)
+    address = parse_file_address(text)
+    return Target(address.path, ",".join(address.cp), address.cluster or cluster)

@@ -1,0 +1,79 @@
+"""Metrics: the counts of a node as Prometheus reads them. Nothing is counted here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ARENA_STATES = ("free", "filling", "staged", "live", "zombie", "record")
+Counts = Mapping[str, int]
+
+# name, help, key of the counts. Units are in the names.
+GAUGES = (
+    ("gd2fs_arena_size_bytes", "Memory of the arena", "arena_bytes"),
+    ("gd2fs_pages", "Pages that can be read", "pages"),
+    ("gd2fs_pieces", "Pieces of files that can be read", "pieces"),
+    ("gd2fs_file_records", "Records of files whose home this node is", "records"),
+    ("gd2fs_connections", "Open streams", "connections"),
+)
+COUNTERS = (
+    ("gd2fs_connections_accepted", "Streams that were opened", "accepted"),
+    ("gd2fs_connections_refused", "Streams that were refused", "refused"),
+    ("gd2fs_protocol_faults", "Streams closed for a broken frame", "protocol_faults"),
+    ("gd2fs_requests", "Requests that were answered", "requests"),
+    ("gd2fs_received_bytes", "Bytes of cache that came in", "bytes_in"),
+    ("gd2fs_sent_bytes", "Bytes of cache that went out", "bytes_out"),
+    ("gd2fs_received_corrupt", "Writes refused for a wrong checksum", "corrupt_in"),
+    ("gd2fs_corrupt_pieces", "Stored copies dropped for a wrong checksum", "corrupt_pieces"),
+    ("gd2fs_evicted_pieces", "Pieces that went for lack of room", "evicted_pieces"),
+    ("gd2fs_evicted_bytes", "Bytes that went for lack of room", "evicted_bytes"),
+    ("gd2fs_expired_pieces", "Pieces that went at the end of their time to live", "expired_pieces"),
+)
+
+
+class NodeCollector:
+    """Asks the node for its counts whenever it is scraped."""
+
+    def __init__(self, counts: Callable[[], Counts], labels: Mapping[str, str]) -> None:
+        self._counts = counts
+        self._labels = dict(labels)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric of the node."""
+        counts = self._counts()
+        yield InfoMetricFamily(
+            "gd2fs_node", "The node", value=self._labels | {"version": version("gd2fs")}
+        )
+        yield _arena(counts)
+        yield _lookups(counts)
+        for name, text, key in GAUGES:
+            yield GaugeMetricFamily(name, text, value=counts[key])
+        for name, text, key in COUNTERS:
+            yield CounterMetricFamily(name, text, value=counts[key])
+
+
+def render(collector: NodeCollector) -> bytes:
+    """Return the whole page in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)  # type: ignore[arg-type]
+    return generate_latest(registry)
+
+
+def _arena(counts: Counts) -> Metric:
+    family = GaugeMetricFamily(
+        "gd2fs_arena_bytes", "Where the arena's bytes are; the sum is its size", labels=["state"]
+    )
+    for state in ARENA_STATES:
+        family.add_metric([state], counts[f"{state}_bytes"])
+    return family
+
+
+def _lookups(counts: Counts) -> Metric:
+    family = CounterMetricFamily("gd2fs_lookups", "Pages and pieces asked for", labels=["result"])
+    family.add_metric(["hit"], counts["hits"])
+    family.add_metric(["miss"], counts["misses"])
+    return family
