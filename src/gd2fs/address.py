@@ -37,7 +37,7 @@ class FileAddress:
 
 
 def parse_cp(cp: str | Sequence[str]) -> tuple[str, ...]:
-    """Read control-plane addresses into ``HOST:PORT`` each. The scheme and the port may be left out.
+    """Read control-plane addresses into ``HOST:PORT`` each. Scheme and port may be left out.
 
     Raises:
         InvalidRequest: The list is empty or too long, or an entry is not an address.

@@ -1,0 +1,253 @@
+"""The native half of gd2fs: client, server and placement.
+
+Every method of Client that starts an operation answers its Call at once. The Call keeps the
+buffers; one that dies early cancels its operation and waits for its end. ``timeout_ms`` 0 is the
+client's default; a ``cookie`` other than 0 announces the end through ``fileno`` and ``finished``.
+"""
+
+from collections.abc import Sequence
+
+from gd2fs.buffers import Source, Sources, Target, Targets
+
+BATCH_ITEMS_MAX: int
+CHUNK_BYTES_DEFAULT: int
+CHUNK_BYTES_MIN: int
+CHUNK_BYTES_MAX: int
+CLUSTER_BYTES_MAX: int
+FILE_BYTES_MAX: int
+KEY_BYTES_MAX: int
+NAMESPACE_BYTES_MAX: int
+NODES_MAX: int
+NODE_NAME_BYTES_MAX: int
+PAGE_BYTES_MAX: int
+PATH_BYTES_MAX: int
+PORT_DEFAULT: int
+
+Key = bytes | str
+
+def path_fault(path: bytes) -> str:
+    """What is wrong with this path, or an empty text."""
+
+def namespace_fault(namespace: bytes) -> str:
+    """What is wrong with this namespace, or an empty text."""
+
+def key_fault(key: bytes) -> str:
+    """What is wrong with this key of a page, or an empty text."""
+
+def node_id(node_name: str) -> bytes:
+    """The 16 bytes that placement hashes for a node of this name."""
+
+def placement_order(
+    names: Sequence[str], weights: Sequence[int], name: bytes, chunk: int, count: int
+) -> list[int]:
+    """Indexes of the nodes that hold this chunk of ``name``, best first.
+
+    Args:
+        name: A path, or ``namespace NUL key`` of a page.
+    """
+
+class Call:
+    """One operation under way, with the memory that it borrows."""
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """Until done; False when ``timeout_ms`` passed first (under 0: no limit).
+
+        Signals are handled. When a handler raises, the operation is cancelled and awaited first.
+        """
+
+    def cancel(self) -> None:
+        """Ask for an early end: done soon after, as cancelled or as whatever came first."""
+
+    def is_done(self) -> bool: ...
+
+    # The rest is there once it is done; before, they raise InvalidRequest.
+    @property
+    def status(self) -> int:
+        """A ``gd2fs.outcome.Status``."""
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def value(self) -> int:
+        """read, write: bytes. append: where it was put. drop, clear: how many."""
+
+    @property
+    def statuses(self) -> list[int]:
+        """Of each key."""
+
+    @property
+    def sizes(self) -> list[int | None]:
+        """Of each page that was got; None where the status is not ok."""
+
+    @property
+    def item_bytes(self) -> list[int]:
+        """Of each page: its length, or what was moved."""
+
+    @property
+    def entries(self) -> list[tuple[bytes, int]]:
+        """Names and sizes of a listing."""
+
+    @property
+    def next(self) -> bytes:
+        """Where the listing goes on; empty at the end."""
+
+    @property
+    def is_partial(self) -> bool: ...
+    @property
+    def file(self) -> tuple[int, int, int, int, int]:
+        """size, chunk_bytes, ttl_s, generation, sequence"""
+
+    @property
+    def nodes(self) -> list[tuple[str, int, int, int, str, int, int]]:
+        """name, boot, epoch, state, rung, arena_bytes, arena_free_bytes"""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of all buffers together; there from the start."""
+
+class Client:
+    def __init__(
+        self,
+        seeds: Sequence[str],
+        cluster: str,
+        *,
+        local: Sequence[str] = ...,
+        io_threads: int = 2,
+        streams: int = 2,
+        timeout_ms: int = 5000,
+        connect_ms: int = 1000,
+        is_verifying: bool = True,
+    ) -> None: ...
+    def get_pages(
+        self,
+        namespace: bytes,
+        keys: Sequence[Key],
+        into: Sequence[Target],
+        *,
+        is_probe: bool = False,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def put_pages(
+        self,
+        namespace: bytes,
+        keys: Sequence[Key],
+        values: Sequence[Source],
+        *,
+        ttl_s: int = 0,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def exists(
+        self, namespace: bytes, keys: Sequence[Key], *, timeout_ms: int = 0, cookie: int = 0
+    ) -> Call: ...
+    def drop_pages(
+        self, namespace: bytes, keys: Sequence[Key], *, timeout_ms: int = 0, cookie: int = 0
+    ) -> Call: ...
+    def list_pages(
+        self,
+        namespace: bytes,
+        *,
+        after: bytes,
+        count_max: int,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def create(
+        self,
+        path: bytes,
+        *,
+        chunk_bytes: int = 0,
+        ttl_s: int = 0,
+        is_if_absent: bool = False,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def write(
+        self,
+        path: bytes,
+        offset: int,
+        buffers: Sources,
+        *,
+        if_generation: int = 0,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def append(
+        self, path: bytes, buffers: Sources, *, timeout_ms: int = 0, cookie: int = 0
+    ) -> Call: ...
+    def read(
+        self,
+        path: bytes,
+        offset: int,
+        into: Targets,
+        *,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def stat(self, path: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def truncate(
+        self, path: bytes, size: int, *, timeout_ms: int = 0, cookie: int = 0
+    ) -> Call: ...
+    def unlink(self, path: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def list_files(
+        self,
+        prefix: bytes,
+        *,
+        after: bytes,
+        count_max: int,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def fileno(self) -> int:
+        """Readable while a finished announced call waits to be taken. Raises Closed."""
+
+    def finished(self, count_max: int) -> list[int]:
+        """Cookies of finished announced calls, oldest first; each is given out once."""
+
+    def close(self) -> None:
+        """End all operations and join the client's threads. Twice is fine."""
+
+class Server:
+    """One node's arena and streams, served by threads of its own until ``stop``.
+
+    Args:
+        cluster: Clients and nodes of another one are refused.
+        name: Of this node; one of ``peers``.
+        listen: ``ADDR:PORT`` each; port 0 takes a free one.
+        peers: All nodes: name, addresses, weight.
+        list_hash: 16 bytes that name the list; see ``gd2fs.membership.list_hash``.
+        boot: Larger at every start of this node.
+        arena: ``auto``, ``hugetlb``, ``thp``, ``plain`` or ``file:PATH``.
+
+    Raises:
+        InvalidRequest: The arena or an address cannot be had.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        name: str,
+        listen: Sequence[str],
+        peers: Sequence[tuple[str, Sequence[str], int]],
+        list_hash: bytes,
+        boot: int,
+        threads: int,
+        memory_bytes: int,
+        arena: str,
+    ) -> None: ...
+    @property
+    def addresses(self) -> list[str]:
+        """What was bound, with real ports."""
+
+    @property
+    def rung(self) -> str:
+        """Of the arena: "hugetlb", "thp", "plain" or "file"."""
+
+    def counts(self) -> dict[str, int]:
+        """Counters and gauges by name. Raises Closed after ``stop``."""
+
+    def stop(self) -> None:
+        """Close all connections and join the threads. Twice is fine."""

@@ -1,0 +1,362 @@
+"""Client: files and pages on all nodes of a cluster, for threads and for event loops alike."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from gd2fs import _core
+from gd2fs.answers import FileStat, Listing, NodeStatus
+from gd2fs.argument import name_bytes
+from gd2fs.completion import Completions, Deadline, Steps, run
+from gd2fs.config import ClientConfig, check_timeout, client_config
+from gd2fs.files import FileSteps
+from gd2fs.outcome import check
+from gd2fs.pages import Pages
+
+if TYPE_CHECKING:
+    from gd2fs.buffers import Sources, Targets
+
+T = TypeVar("T")
+
+NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on the wire
+
+
+class Client:
+    """A connection to a cluster. Thread-safe; a context manager; not for use across a fork.
+
+    Paths are absolute, ``/namespace/name...``, 1 to 1,024 bytes, without ``.`` and ``..``. Every
+    call has a deadline, ``timeout_s`` or the client's. Methods with an ``a`` in front do the same
+    with await, on any running loop and without a thread; a cancelled await ends its call first.
+
+    Args:
+        cp: Nodes to ask first: ``gd2fs://HOST:7527,HOST2:7527``; scheme and port may be left out.
+            Default: ``GD2FS_CPADDR``.
+        cluster: Name of the cluster. Default: ``GD2FS_CLUSTER``.
+        dp: The client's own addresses, ``tcp://LOCAL_IP,...``, all used at once. Default:
+            ``GD2FS_DPADDR``, else the system's choice.
+        io_threads: Threads that move bytes, 1 to 64.
+        streams: Connections to each node, 1 to 64.
+        timeout_s: Deadline of a call that names none.
+        verify: Check every block in the caller's memory against its checksum.
+
+    Raises:
+        InvalidRequest: A setting is wrong or missing, or the node is of another cluster.
+        Unavailable: No node could be reached.
+    """
+
+    def __init__(
+        self,
+        cp: str | Sequence[str] | None = None,
+        *,
+        cluster: str | None = None,
+        dp: str | Sequence[str] | None = None,
+        io_threads: int | None = None,
+        streams: int | None = None,
+        timeout_s: float | None = None,
+        verify: bool = True,
+    ) -> None:
+        self.config = client_config(
+            cp,
+            cluster=cluster,
+            dp=dp,
+            io_threads=io_threads,
+            streams=streams,
+            timeout_s=timeout_s,
+            verify=verify,
+        )
+        self._core = connect(self.config)
+        self._files = FileSteps(self._core)
+        self._lock = threading.Lock()  # Guards: _completions, made at the first await.
+        self._completions: Completions | None = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- files -----------------------------------------------------------------------------
+
+    def create(
+        self,
+        path: str,
+        *,
+        chunk_bytes: int | None = None,
+        ttl_s: int | None = None,
+        if_absent: bool = False,
+        timeout_s: float | None = None,
+    ) -> FileStat:
+        """Make an empty file; what is there already stays as it is.
+
+        Args:
+            path: Of the file.
+            chunk_bytes: Cut it at multiples of this, 64 KiB to 1 GiB. Default: 4 MiB.
+            ttl_s: Seconds until it goes by itself.
+            if_absent: Refuse when it is there.
+
+        Raises:
+            InvalidRequest: The path or a number is not valid; or it is there, with ``if_absent``.
+            Unavailable: Its home did not answer in time. It may have been made.
+        """
+        deadline = self._deadline(timeout_s)
+        return self._run(self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline))
+
+    async def acreate(
+        self,
+        path: str,
+        *,
+        chunk_bytes: int | None = None,
+        ttl_s: int | None = None,
+        if_absent: bool = False,
+        timeout_s: float | None = None,
+    ) -> FileStat:
+        """As ``create``."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline))
+
+    def write(
+        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+    ) -> int:
+        """Write one contiguous range, from one buffer or several in order; its bytes.
+
+        Atomic: readers see all of it or nothing, but where it spans chunks a reader may see a part
+        until it is acknowledged. A range between the old end and ``offset`` reads as zeros.
+
+        Args:
+            path: Of a file that exists.
+            offset: Where in the file.
+            buffers: Borrowed for the call only. They must not change meanwhile.
+
+        Raises:
+            InvalidRequest: No such file, a bad path, or more bytes than an arena can take.
+            Unavailable: Not stored in time, or not known. Old and new bytes are never mixed.
+            Corrupt: The bytes were damaged on their way. Nothing was stored.
+        """
+        return self._run(self._files.write(path, offset, buffers, self._deadline(timeout_s)))
+
+    async def awrite(
+        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+    ) -> int:
+        """As ``write``. The buffers are borrowed until the await ends, however it ends."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.write(path, offset, buffers, deadline))
+
+    def append(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
+        """Write at the end, wherever that is by then; the offset where the bytes were put.
+
+        Raises:
+            InvalidRequest, Unavailable, Corrupt: As for ``write``.
+        """
+        return self._run(self._files.append(path, buffers, self._deadline(timeout_s)))
+
+    async def aappend(
+        self, path: str, buffers: Sources, *, timeout_s: float | None = None
+    ) -> int:
+        """As ``append``. The buffers are borrowed until the await ends, however it ends."""
+        return await self._arun(self._files.append(path, buffers, self._deadline(timeout_s)))
+
+    def read(
+        self, path: str, offset: int, into: Targets, *, timeout_s: float | None = None
+    ) -> int | None:
+        """Read one contiguous range into one buffer, or into several in order.
+
+        Args:
+            path: Of the file.
+            offset: Where in the file.
+            into: Writable, without overlaps. Borrowed for the call only.
+
+        Returns:
+            Bytes read, fewer than asked for at the end of the file. None is a miss: no such file,
+            or some of these bytes are gone; then the buffers' content means nothing.
+
+        Raises:
+            InvalidRequest: A bad path or buffer.
+            Unavailable: A node did not answer in time. Treat it as a miss.
+        """
+        return self._run(self._files.read(path, offset, into, self._deadline(timeout_s)))
+
+    async def aread(
+        self, path: str, offset: int, into: Targets, *, timeout_s: float | None = None
+    ) -> int | None:
+        """As ``read``. The buffers are borrowed until the await ends, however it ends."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.read(path, offset, into, deadline))
+
+    def put(
+        self,
+        path: str,
+        buffers: Sources,
+        *,
+        chunk_bytes: int | None = None,
+        ttl_s: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Make ``buffers`` the whole content of the file, whatever was there; its bytes.
+
+        Meanwhile readers get the old content, a miss, an empty file or the new content. When it
+        fails the file is gone.
+
+        Raises:
+            InvalidRequest, Unavailable, Corrupt: As for ``write``.
+        """
+        deadline = self._deadline(timeout_s)
+        return self._run(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline))
+
+    async def aput(
+        self,
+        path: str,
+        buffers: Sources,
+        *,
+        chunk_bytes: int | None = None,
+        ttl_s: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int:
+        """As ``put``. The buffers are borrowed until the await ends, however it ends."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline))
+
+    def get(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
+        """The whole content of the file at one moment, or None: a miss.
+
+        Raises:
+            InvalidRequest: A bad path.
+            Unavailable: A node did not answer in time. Treat it as a miss.
+        """
+        return self._run(self._files.get(path, self._deadline(timeout_s)))
+
+    async def aget(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
+        """As ``get``."""
+        return await self._arun(self._files.get(path, self._deadline(timeout_s)))
+
+    def stat(self, path: str, *, timeout_s: float | None = None) -> FileStat | None:
+        """What the file is now; None when there is no such file. Raises as ``get`` does."""
+        return self._run(self._files.stat(path, self._deadline(timeout_s)))
+
+    async def astat(self, path: str, *, timeout_s: float | None = None) -> FileStat | None:
+        """As ``stat``."""
+        return await self._arun(self._files.stat(path, self._deadline(timeout_s)))
+
+    def truncate(self, path: str, size: int, *, timeout_s: float | None = None) -> None:
+        """Cut the file down to ``size`` bytes.
+
+        Raises:
+            InvalidRequest: No such file, or it is shorter than that.
+            Unavailable: Its home did not answer in time. It may have been cut.
+        """
+        self._run(self._files.truncate(path, size, self._deadline(timeout_s)))
+
+    async def atruncate(self, path: str, size: int, *, timeout_s: float | None = None) -> None:
+        """As ``truncate``."""
+        await self._arun(self._files.truncate(path, size, self._deadline(timeout_s)))
+
+    def unlink(self, path: str, *, timeout_s: float | None = None) -> bool:
+        """Forget the file; whether there was one.
+
+        Raises:
+            InvalidRequest: A bad path.
+            Unavailable: Its home did not answer in time. It may be gone.
+        """
+        return self._run(self._files.unlink(path, self._deadline(timeout_s)))
+
+    async def aunlink(self, path: str, *, timeout_s: float | None = None) -> bool:
+        """As ``unlink``."""
+        return await self._arun(self._files.unlink(path, self._deadline(timeout_s)))
+
+    def list(
+        self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None
+    ) -> Listing[str]:
+        """Paths that start with ``prefix``, after ``after``, in byte order, with their sizes.
+
+        Raises:
+            InvalidRequest: The prefix is not valid, or ``limit`` is not 1 to 65,536.
+            Unavailable: No node answered in time.
+        """
+        return self._run(self._files.list(prefix, after, limit, self._deadline(timeout_s)))
+
+    async def alist(
+        self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None
+    ) -> Listing[str]:
+        """As ``list``."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.list(prefix, after, limit, deadline))
+
+    # ---- everything else -------------------------------------------------------------------
+
+    def pages(self, namespace: str) -> Pages:
+        """The pages of one namespace, 1 to 255 bytes without ``/``."""
+        return Pages(self, namespace)
+
+    def clear(self, namespace: str, *, timeout_s: float | None = None) -> int:
+        """Forget all files and pages of a namespace; how many there were.
+
+        Raises:
+            InvalidRequest: The namespace is not valid.
+            Unavailable: Not every node answered in time. Clear again when it is back.
+        """
+        return self._run(self._clear(namespace, self._deadline(timeout_s)))
+
+    def ping(self, *, timeout_s: float | None = None) -> Sequence[NodeStatus]:
+        """How every node of the map is; one that does not answer in time is ``gone``."""
+        return self._run(self._ping(self._deadline(timeout_s)))
+
+    def fileno(self) -> int:
+        """The descriptor that is readable while a finished await waits to be taken."""
+        return self._core.fileno()
+
+    def close(self) -> None:
+        """End all calls under way, which raise Closed, and the client's threads. Twice is fine."""
+        self._core.close()
+        with self._lock:
+            completions, self._completions = self._completions, None
+        if completions:
+            completions.close()
+
+    def _clear(self, namespace: str, deadline: Deadline) -> Steps[int]:
+        call = yield partial(
+            self._core.clear, name_bytes(namespace), timeout_ms=deadline.left_ms()
+        )
+        check(call, f"clear namespace {namespace}")
+        return call.value
+
+    def _ping(self, deadline: Deadline) -> Steps[Sequence[NodeStatus]]:
+        call = yield partial(self._core.ping, timeout_ms=deadline.left_ms())
+        check(call, "ping")
+        return [
+            NodeStatus(name, boot, epoch, NODE_STATES[state], rung, arena_bytes, free_bytes)
+            for name, boot, epoch, state, rung, arena_bytes, free_bytes in call.nodes
+        ]
+
+    def _deadline(self, timeout_s: float | None) -> Deadline:
+        return Deadline(self.config.timeout_s if timeout_s is None else check_timeout(timeout_s))
+
+    def _run(self, steps: Steps[T]) -> T:
+        return run(steps)
+
+    async def _arun(self, steps: Steps[T]) -> T:
+        with self._lock:
+            if self._completions is None:
+                self._completions = Completions(self._core)
+            completions = self._completions
+        return await completions.run(steps)
+
+
+def connect(config: ClientConfig) -> _core.Client:
+    """The native client for ``config``. Raises InvalidRequest or Unavailable."""
+    return _core.Client(
+        list(config.cp),
+        config.cluster,
+        local=list(config.dp),
+        io_threads=config.io_threads,
+        streams=config.streams,
+        timeout_ms=max(1, round(config.timeout_s * 1e3)),
+        is_verifying=config.verify,
+    )

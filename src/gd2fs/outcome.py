@@ -1,0 +1,75 @@
+"""Outcome: what a finished native call means: an answer to return, or an error to raise."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
+
+if TYPE_CHECKING:
+    from gd2fs._core import Call
+
+
+class Status(IntEnum):
+    """Status codes, as in core/error.h."""
+
+    OK = 0
+    MISS = 1
+    HAVE = 2
+    RETRY = 3
+    STALE_MAP = 4
+    CONFLICT = 5
+    GONE = 6
+    FULL = 7
+    CORRUPT = 8
+    INVALID = 9
+    CANCELLED = 10
+    EXPIRED = 11
+    DENIED = 12
+    FENCED = 13
+    UNKNOWN = 14
+    UNAVAILABLE = 64
+
+
+_LASTING = {
+    Status.GONE: "create it first",
+    Status.FULL: "store less at once, or give the nodes more memory",
+    Status.INVALID: "fix the call",
+    Status.DENIED: "check the cluster's name and the rights of this client",
+}
+_PASSING = {
+    Status.RETRY: "try again in a moment",
+    Status.CONFLICT: "another writer was first; read what is there, or try again",
+    Status.EXPIRED: "retry, treat it as a miss, or give it a longer `timeout_s`",
+    Status.UNKNOWN: "it may or may not have been applied; read what is there, or do it again",
+}
+
+
+def check(call: Call, what: str, answers: Collection[Status] = (Status.OK,)) -> Status:
+    """The status of ``call`` when it is one of ``answers``.
+
+    Args:
+        call: Finished.
+        what: The call and its subject, for the message: "read /ns/file".
+
+    Raises:
+        InvalidRequest, Unavailable, Corrupt, Closed: As ``error_of`` says.
+    """
+    status = Status(call.status)
+    if status in answers:
+        return status
+    raise error_of(status, call.message or f"{what}: {status.name.lower()}")
+
+
+def error_of(status: Status, message: str) -> GD2FSError:
+    """The error that stands for ``status``: whose class says what the caller can do."""
+    if status in _LASTING:
+        return InvalidRequest(message, hint=_LASTING[status])
+    if status is Status.CORRUPT:
+        return Corrupt(message, hint="that copy was dropped; send the bytes again")
+    if status is Status.CANCELLED:
+        return Closed(message, hint="make a new client")
+    hint = _PASSING.get(status, "check that the nodes are up; retry, or treat it as a miss")
+    return Unavailable(message, hint=hint)

@@ -1,0 +1,203 @@
+"""Pages: small immutable values under keys of one namespace, read and written in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from gd2fs.answers import Listing, PageResult, Presence
+from gd2fs.argument import list_limit, name_bytes, seconds
+from gd2fs.completion import Deadline, Steps
+from gd2fs.outcome import Status, check
+
+if TYPE_CHECKING:
+    from gd2fs import _core
+    from gd2fs.buffers import Source, Target
+    from gd2fs.client import Client
+
+Key: TypeAlias = bytes | str  # str travels as UTF-8; 1 to 512 bytes
+Stored: TypeAlias = list[bool]  # for each key
+
+
+class Pages:
+    """The pages of one namespace. Made by ``Client.pages``; lives as long as its client.
+
+    The first value put under a key stays: a second put of the same key moves no bytes. A batch is
+    1 to 65,536 keys. Methods with an ``a`` in front do the same with await.
+    """
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._steps = PageSteps(client._core, namespace)
+        self.namespace = namespace
+
+    def exists(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> Presence:
+        """Ask which pages are there. Does not count as use, and promises nothing for later.
+
+        Raises:
+            InvalidRequest: A key is empty or too long, or there are too many.
+            Unavailable: No node answered in time. Treat it as a miss.
+        """
+        client = self._client
+        return client._run(self._steps.exists(keys, client._deadline(timeout_s)))
+
+    async def aexists(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> Presence:
+        """As ``exists``."""
+        client = self._client
+        return await client._arun(self._steps.exists(keys, client._deadline(timeout_s)))
+
+    def get(
+        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+    ) -> PageResult:
+        """Copy pages into ``into``, one buffer per key, each at least as long as its page.
+
+        Args:
+            keys: In the order of the answer.
+            into: Writable, without overlaps. Borrowed for the call only. The buffer of a miss may
+                have been written to.
+
+        Raises:
+            InvalidRequest: As for ``exists``; or a buffer is shorter than its page, or shared.
+            Unavailable: No node answered in time. Treat it as a miss.
+        """
+        client = self._client
+        return client._run(self._steps.get(keys, into, client._deadline(timeout_s)))
+
+    async def aget(
+        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+    ) -> PageResult:
+        """As ``get``. The buffers are borrowed until the await ends, however it ends."""
+        client = self._client
+        return await client._arun(self._steps.get(keys, into, client._deadline(timeout_s)))
+
+    def put(
+        self,
+        keys: Sequence[Key],
+        values: Sequence[Source],
+        *,
+        ttl_s: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Stored:
+        """Store values, one per key, 1 byte to 1 GiB each.
+
+        Args:
+            keys: What is there already stays as it is, and counts as stored.
+            values: Borrowed for the call only. They must not change meanwhile.
+            ttl_s: Seconds until the pages go by themselves.
+
+        Returns:
+            For each key whether it is there now. False: a node had no room or did not answer.
+
+        Raises:
+            InvalidRequest: As for ``exists``; or a value is empty, or larger than a whole arena.
+            Unavailable: No node answered in time. Some pages may be there.
+        """
+        client = self._client
+        deadline = client._deadline(timeout_s)
+        return client._run(self._steps.put(keys, values, ttl_s, deadline))
+
+    async def aput(
+        self,
+        keys: Sequence[Key],
+        values: Sequence[Source],
+        *,
+        ttl_s: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Stored:
+        """As ``put``. The values are borrowed until the await ends, however it ends."""
+        client = self._client
+        deadline = client._deadline(timeout_s)
+        return await client._arun(self._steps.put(keys, values, ttl_s, deadline))
+
+    def drop(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> int:
+        """Forget pages; how many of them were there.
+
+        Raises:
+            InvalidRequest: As for ``exists``.
+            Unavailable: Not every node answered in time; some pages may still be there.
+        """
+        client = self._client
+        return client._run(self._steps.drop(keys, client._deadline(timeout_s)))
+
+    async def adrop(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> int:
+        """As ``drop``."""
+        client = self._client
+        return await client._arun(self._steps.drop(keys, client._deadline(timeout_s)))
+
+    def list(
+        self, *, after: bytes = b"", limit: int = 1000, timeout_s: float | None = None
+    ) -> Listing[bytes]:
+        """Keys after ``after`` in byte order, with the sizes of their pages; at most ``limit``.
+
+        Raises:
+            InvalidRequest: The namespace is not valid, or ``limit`` is not 1 to 65,536.
+            Unavailable: No node answered in time.
+        """
+        client = self._client
+        return client._run(self._steps.list(after, limit, client._deadline(timeout_s)))
+
+    def clear(self, *, timeout_s: float | None = None) -> int:
+        """Forget everything of the namespace, its files too. As ``Client.clear``."""
+        return self._client.clear(self.namespace, timeout_s=timeout_s)
+
+
+class PageSteps:
+    """The calls on pages of one namespace, as steps (see ``completion``)."""
+
+    def __init__(self, core: _core.Client, namespace: str) -> None:
+        self._core = core
+        self._namespace = name_bytes(namespace)
+        self._what = f"of namespace {namespace}"
+
+    def exists(self, keys: Sequence[Key], deadline: Deadline) -> Steps[Presence]:
+        call = yield partial(
+            self._core.exists, self._namespace, keys, timeout_ms=deadline.left_ms()
+        )
+        check(call, f"exists {len(keys)} keys {self._what}", (Status.OK, Status.MISS))
+        return Presence([status == Status.OK for status in call.statuses])
+
+    def get(
+        self, keys: Sequence[Key], into: Sequence[Target], deadline: Deadline
+    ) -> Steps[PageResult]:
+        call = yield partial(
+            self._core.get_pages, self._namespace, keys, into, timeout_ms=deadline.left_ms()
+        )
+        check(call, f"get {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        return PageResult(call.sizes)
+
+    def put(
+        self,
+        keys: Sequence[Key],
+        values: Sequence[Source],
+        ttl_s: int | None,
+        deadline: Deadline,
+    ) -> Steps[Stored]:
+        call = yield partial(
+            self._core.put_pages,
+            self._namespace,
+            keys,
+            values,
+            ttl_s=seconds(ttl_s),
+            timeout_ms=deadline.left_ms(),
+        )
+        check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        return [status in (Status.OK, Status.HAVE) for status in call.statuses]
+
+    def drop(self, keys: Sequence[Key], deadline: Deadline) -> Steps[int]:
+        call = yield partial(
+            self._core.drop_pages, self._namespace, keys, timeout_ms=deadline.left_ms()
+        )
+        check(call, f"drop {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        return call.value
+
+    def list(self, after: bytes, limit: int, deadline: Deadline) -> Steps[Listing[bytes]]:
+        call = yield partial(
+            self._core.list_pages,
+            self._namespace,
+            after=after,
+            count_max=list_limit(limit),
+            timeout_ms=deadline.left_ms(),
+        )
+        check(call, f"list pages {self._what}")
+        return Listing(call.entries, call.next or None, call.is_partial)
