@@ -197,6 +197,20 @@ class BoundClient {
     return cookies;
   }
 
+  /// epoch, hash of the list, the nodes as `NAME=ADDR:PORT[+ADDR:PORT...]`
+  nb::tuple map() {
+    wire::Map map;
+    {
+      nb::gil_scoped_release released;
+      client_->with([&](Client& client) { map = client.map(); });
+    }
+    nb::list nodes;
+    for (const wire::MapNode& node : map.nodes) {
+      nodes.append(nb::str(node.addresses.c_str(), node.addresses.size()));
+    }
+    return nb::make_tuple(map.epoch, nb::bytes(map.list_hash.data(), map.list_hash.size()), nodes);
+  }
+
   void close() {
     descriptor_ = -1;
     if (!client_) return;
@@ -276,6 +290,7 @@ void bind_client(nb::module_& module) {
            cookie_arg())
       .def("ping", &BoundClient::ping, nb::kw_only(), timeout_arg(), cookie_arg())
       .def("fileno", &BoundClient::fileno)
+      .def("map", &BoundClient::map)
       .def("finished", &BoundClient::finished, nb::arg("count_max"))
       .def("close", &BoundClient::close);
 }

@@ -201,6 +201,9 @@ class Client:
     ) -> Call: ...
     def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def map(self) -> tuple[int, bytes, list[str]]:
+        """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""
+
     def fileno(self) -> int:
         """Readable while a finished announced call waits to be taken. Raises Closed."""
 

@@ -124,7 +124,13 @@ class Client:
         return await self._arun(self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline))
 
     def write(
-        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+        self,
+        path: str,
+        offset: int,
+        buffers: Sources,
+        *,
+        if_generation: int | None = None,
+        timeout_s: float | None = None,
     ) -> int:
         """Write one contiguous range, from one buffer or several in order; its bytes.
 
@@ -135,13 +141,15 @@ class Client:
             path: Of a file that exists.
             offset: Where in the file.
             buffers: Borrowed for the call only. They must not change meanwhile.
+            if_generation: Only into this file, not into one that took its path since.
 
         Raises:
             InvalidRequest: No such file, a bad path, or more bytes than an arena can take.
             Unavailable: Not stored in time, or not known. Old and new bytes are never mixed.
             Corrupt: The bytes were damaged on their way. Nothing was stored.
         """
-        return self._run(self._files.write(path, offset, buffers, self._deadline(timeout_s)))
+        deadline = self._deadline(timeout_s)
+        return self._run(self._files.write(path, offset, buffers, deadline, if_generation))
 
     async def awrite(
         self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None

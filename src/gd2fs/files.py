@@ -39,10 +39,22 @@ class FileSteps:
         check(call, f"create {path}")
         return FileStat(*call.file)
 
-    def write(self, path: str, offset: int, buffers: Sources, deadline: Deadline) -> Steps[int]:
+    def write(
+        self,
+        path: str,
+        offset: int,
+        buffers: Sources,
+        deadline: Deadline,
+        if_generation: int | None = None,
+    ) -> Steps[int]:
         offset = whole("offset", offset)
         call = yield partial(
-            self._core.write, name_bytes(path), offset, buffers, timeout_ms=deadline.left_ms()
+            self._core.write,
+            name_bytes(path),
+            offset,
+            buffers,
+            if_generation=if_generation or 0,
+            timeout_ms=deadline.left_ms(),
         )
         _check_there(call, f"write {path}")
         return call.value

@@ -76,7 +76,8 @@ def _report_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "gd2fs"
     message = error.format_message().rstrip(".").replace("'", "`")
-    print_error(message[:1].lower() + message[1:], hint=f"run `{command} --help`")
+    if message:  # none: the help was all that could be said
+        print_error(message[:1].lower() + message[1:], hint=f"run `{command} --help`")
     return error.exit_code
 
 

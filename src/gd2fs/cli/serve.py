@@ -34,38 +34,30 @@ def serve(
     peers: Annotated[
         str | None,
         typer.Option(
-            metavar="[NAME=]ADDR:PORT[+ADDR:PORT],…",
-            help="All nodes, this one too, alike on every node [default: this one alone]",
-            show_default=False,
+            metavar="LIST",
+            help="All nodes, this one too, alike on every node: "
+            r"\[NAME=]ADDR:PORT\[+ADDR:PORT],… (without it this node is alone)",
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Which of the peers this is [default: the one at its address]",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME", help="Which peer this is (else the one at its address)"),
     ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDR:PORT,…",
-            help="Where others reach this node [default: where it listens]",
-            show_default=False,
+            metavar="ADDR:PORT,…", help="Where others reach this node (else where it listens)"
         ),
     ] = None,
     arena: Annotated[
         str,
-        typer.Option(metavar="auto|hugetlb|thp|plain|file:PATH", help="What the memory is made of"),
+        typer.Option(
+            metavar="KIND", help="What its memory is: auto, hugetlb, thp, plain or file:PATH"
+        ),
     ] = "auto",
     admin: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDR:PORT",
-            help="Serve /healthz, /readyz and /metrics there",
-            show_default=False,
-        ),
+        typer.Option(metavar="ADDR:PORT", help="Serve /healthz, /readyz and /metrics there"),
     ] = None,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
 ) -> None:

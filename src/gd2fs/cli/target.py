@@ -15,7 +15,7 @@ CpOption = Annotated[
     typer.Option(
         "--cp",
         metavar="gd2fs://ADDR:PORT,…",
-        help="Nodes to ask, any live one serves [env: GD2FS_CPADDR]",
+        help="Nodes to ask, any live one serves (or GD2FS_CPADDR)",
         show_default=False,
     ),
 ]
@@ -24,7 +24,7 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="NAME",
-        help="The cluster's name [env: GD2FS_CLUSTER]",
+        help="The cluster's name (or GD2FS_CLUSTER)",
         show_default=False,
     ),
 ]

@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
 def put(
     local: Annotated[str, typer.Argument(metavar="LOCAL", help="A local file, or - for stdin")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="/namespace/name, or a gd2fs:// URI")],
-    ttl_s: Annotated[int | None, typer.Option("--ttl", metavar="SECONDS", min=1)] = None,
+    ttl_s: Annotated[
+        int | None, typer.Option("--ttl", metavar="SECONDS", min=1, help="Forget it after so long")
+    ] = None,
     cp: CpOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -100,19 +102,39 @@ def _regular_bytes(source: BinaryIO) -> int | None:
 def _upload(
     client: Client, target: Target, source: BinaryIO, *, ttl_s: int | None, advance: Advance
 ) -> int:
-    client.unlink(target.path)
-    client.create(target.path, ttl_s=ttl_s)
+    windows = _windows(source)
+    first = next(windows, memoryview(b""))
+    if len(first) < WINDOW_BYTES:
+        return client.put(target.path, first, ttl_s=ttl_s, timeout_s=WINDOW_TIMEOUT_S)
+    generation = _create_anew(client, target, ttl_s)
     offset = 0
     try:
-        for window in _windows(source):
-            client.write(target.path, offset, window, timeout_s=WINDOW_TIMEOUT_S)
+        for window in itertools.chain([first], windows):
+            client.write(
+                target.path,
+                offset,
+                window,
+                if_generation=generation,
+                timeout_s=WINDOW_TIMEOUT_S,
+            )
             offset += len(window)
             advance(len(window))
     except BaseException:
-        with contextlib.suppress(GD2FSError):  # half a file is worse than none
-            client.unlink(target.path)
+        _remove_half(client, target, generation)
         raise
     return offset
+
+
+def _create_anew(client: Client, target: Target, ttl_s: int | None) -> int:
+    client.unlink(target.path)
+    return client.create(target.path, ttl_s=ttl_s, if_absent=True).generation
+
+
+def _remove_half(client: Client, target: Target, generation: int) -> None:
+    with contextlib.suppress(GD2FSError):  # half a file is worse than none
+        facts = client.stat(target.path)
+        if facts and facts.generation == generation:
+            client.unlink(target.path)
 
 
 def _windows(source: BinaryIO) -> Iterator[memoryview]:
