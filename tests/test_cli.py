@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import typer
 
 from gd2fs import Client
+from gd2fs.cli.app import app
 from gd2fs.testing.cluster import Cluster, free_ports
 
 MIB = 1 << 20
@@ -314,3 +318,15 @@ def test_a_file_larger_than_all_arenas_ends_clearly(run, local):
     # It is a cache: the end of the file may have pushed its beginning out.
     assert done.returncode == 0
     assert run("get", "/t/huge", "back").returncode == 3
+
+
+# ---- the reference -------------------------------------------------------------------------------
+
+
+def test_the_reference_names_every_command_and_option():
+    text = (Path(__file__).resolve().parent.parent / "docs/reference/cli.md").read_text("utf-8")
+    commands = typer.main.get_command(app).commands
+    words = {word for command in commands.values() for p in command.params for word in p.opts}
+
+    assert [name for name in commands if not re.search(rf"^## .*\b{name}\b", text, re.M)] == []
+    assert [word for word in words if word.startswith("--") and word not in text] == []
