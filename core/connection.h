@@ -1,0 +1,100 @@
+// Connection: one stream's state. Greeting, then frames in, requests worked off, frames out.
+//
+// Belongs to one worker thread; nothing here is locked and nothing waits. Work is done in turns, one frame each.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "inlet.h"
+#include "node.h"
+#include "receiver.h"
+#include "requests.h"
+#include "sender.h"
+#include "transport/tcp.h"
+
+namespace gd2fs::serve {
+
+class Worker;
+
+class Connection {
+ public:
+  Connection(Worker& worker, tcp::Descriptor socket, std::string host, std::uint64_t id);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  int fd() const noexcept { return socket_.get(); }
+  std::uint64_t id() const noexcept { return id_; }
+  bool is_closed() const noexcept { return phase_ == Phase::closed; }
+  bool is_ready = false;  // stands in the worker's list already
+
+  /// What the kernel says (edge-triggered).
+  void on_events(std::uint32_t events);
+  /// Reads, works and sends a little. True: there is more to do at once.
+  bool turn(bool is_alone);
+  /// Deadlines, idle grants, silence.
+  void tick(std::int64_t now_ms);
+  /// The answer to a request that the janitor worked off.
+  void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
+
+ private:
+  enum class Phase : std::uint8_t { hello, proof, open, closing, closed };
+  enum class Io : std::uint8_t { some, none, ended };
+
+  /// A request that the janitor has.
+  struct Parked {
+    std::uint64_t request = 0;
+    std::size_t items = 0;
+    std::int64_t deadline_ms = 0;
+  };
+
+  bool read();
+  bool read_payload();
+  bool read_frames();
+  Io received(std::int64_t bytes, std::size_t wanted);
+  void handle(const Inlet::Frame& frame);
+  void handle_hello(const Inlet::Frame& frame);
+  void handle_proof(const Inlet::Frame& frame);
+  void handle_open(const Inlet::Frame& frame);
+  void handle_request(const Inlet::Frame& frame);
+  void handle_data(const Inlet::Frame& frame);
+  void handle_unasked(const wire::Header& header);
+  void begin(std::uint64_t request, std::uint8_t flags, wire::Request body);
+  void work();
+  void work_small_requests();
+  void park(SmallRequest request);
+  void cancel(std::uint64_t request, Status status);
+  void expire(std::int64_t now_ms);
+  void send(bool is_alone);
+  void fault(const std::string& reason);
+  void refuse(const std::string& reason);
+  void goodbye(const std::string& reason);
+  void close();
+
+  Worker& worker_;
+  Node& node_;
+  tcp::Descriptor socket_;
+  std::string host_;  // while it is a stranger; then empty
+  std::uint64_t id_;
+  Phase phase_ = Phase::hello;
+  bool is_node_ = false;
+  bool can_read_ = true, can_write_ = true, is_hung_up_ = false;
+  bool is_reading_ = false;  // the last turn ended before all that had come was read
+  std::int64_t opened_ms_;
+  std::int64_t heard_ms_;  // last frame
+  std::int64_t closing_ms_ = 0;
+
+  Inlet inlet_;
+  Receiver receiver_;
+  Sender sender_;
+  std::deque<SmallRequest> small_requests_;
+  std::vector<Parked> parked_;
+  std::uint64_t last_request_ = 0;
+  std::size_t in_flight_ = 0;  // requests whose last frame the kernel does not have yet
+  std::vector<iovec> iovecs_;
+};
+
+}  // namespace gd2fs::serve

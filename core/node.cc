@@ -1,0 +1,80 @@
+#include "node.h"
+
+#include <algorithm>
+
+namespace gd2fs::serve {
+namespace {
+
+wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
+  for (wire::MapNode& each : map.nodes) {
+    if (each.id == id) each.boot = boot;
+  }
+  return map;
+}
+
+}  // namespace
+
+bool Strangers::enter(const std::string& host) {
+  const std::lock_guard lock(mutex_);
+  std::size_t& count = count_of_[host];
+  if (count >= UNAUTHENTICATED_MAX) return false;
+  ++count;
+  return true;
+}
+
+void Strangers::leave(const std::string& host) {
+  const std::lock_guard lock(mutex_);
+  const auto found = count_of_.find(host);
+  if (found != count_of_.end() && --found->second == 0) count_of_.erase(found);
+}
+
+Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
+    : options(from),
+      id(node_id(from.name)),
+      map(with_boot(from.map, id, from.boot)),
+      store(std::move(opened)),
+      filling_bytes_max(store->arena().bytes() / FILLING_PER_CONNECTION_SHARE),
+      records(RECORDS_MAX) {}
+
+wire::NodeStatus Node::status() const {
+  const StoreCounts now = store->counts();
+  wire::NodeStatus status;
+  status.boot = options.boot;
+  status.epoch = map.epoch;
+  status.arena_bytes = now.arena_bytes;
+  status.arena_free_bytes = now.free_bytes;
+  status.name = options.name;
+  status.rung = store->arena().rung_name();
+  return status;
+}
+
+ServerCounts Node::counts() const {
+  const auto read = [](const std::atomic<std::uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  ServerCounts now;
+  now.store = store->counts();
+  now.connections = connections.load(std::memory_order_relaxed);
+  now.accepted = read(counters.accepted);
+  now.refused = read(counters.refused);
+  now.protocol_faults = read(counters.protocol_faults);
+  now.requests = read(counters.requests);
+  now.hits = read(counters.hits);
+  now.misses = read(counters.misses);
+  now.bytes_in = read(counters.bytes_in);
+  now.bytes_out = read(counters.bytes_out);
+  now.corrupt_in = read(counters.corrupt_in);
+  now.records = records.count();
+  return now;
+}
+
+bool Node::is_home(std::string_view path, std::uint32_t& home) const {
+  std::vector<PlacedNode> placed;
+  placed.reserve(map.nodes.size());
+  for (const wire::MapNode& each : map.nodes) placed.push_back({each.id, each.weight});
+  if (placed.empty()) return true;
+  home = placement_first(placed, path, 0);
+  return map.nodes[home].id == id;
+}
+
+}  // namespace gd2fs::serve

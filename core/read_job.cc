@@ -1,0 +1,184 @@
+#include "read_job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include <xxhash.h>
+
+#include "name.h"
+
+namespace gd2fs::serve {
+namespace {
+
+constexpr std::uint64_t SMALL_BYTES = 64 * KiB;  // a request for no more than this goes before bulk
+constexpr std::size_t ITEMS_PER_LOOK = 64;       // items between two looks at the clock
+constexpr auto TURN = std::chrono::milliseconds(1);
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t wanted_bytes(const wire::Request& body) {
+  std::uint64_t sum = 0;
+  for (const wire::Item& item : body.items) {
+    sum += std::min<std::uint64_t>(item.length, PAGE_BYTES_MAX);
+  }
+  return sum;
+}
+
+/// Is `[offset, offset + length)` inside `[0, bytes)`? Sums are never formed: they could wrap.
+bool is_inside(std::uint64_t offset, std::uint64_t length, std::uint64_t bytes) {
+  return offset <= bytes && length <= bytes - offset;
+}
+
+}  // namespace
+
+ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms)
+    : request_(request),
+      body_(std::move(body)),
+      deadline_ms_(deadline_ms),
+      is_small_(wanted_bytes(body_) <= SMALL_BYTES) {
+  answers_.reserve(body_.items.size());
+}
+
+bool ReadJob::next_frame(Node& node, Outgoing& out, std::size_t payload_max,
+                         std::uint64_t consumed) {
+  wire::DataTable table;
+  const bool is_over = fill(node, out, payload_max, table);
+  if (!table.pieces.empty()) wire::encode_data(out.head, request_, 0, table, consumed);
+  Counters::add(node.counters.bytes_out, out.payload_bytes());
+  if (is_over) end(out.tail, Status::ok);
+  return is_over;
+}
+
+void ReadJob::end(wire::Bytes& out, Status status) {
+  current_ = {};
+  while (answers_.size() < body_.items.size()) {
+    answers_.push_back({.item = static_cast<std::uint16_t>(answers_.size()), .status = status});
+  }
+  wire::encode_response(out, request_, answers_);
+}
+
+/// True when all items are answered; else the frame is full, or the turn is over.
+bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table) {
+  const Clock::time_point turn_ends = Clock::now() + TURN;
+  for (std::size_t steps = 1; next_item_ < body_.items.size(); ++steps) {
+    if (steps % ITEMS_PER_LOOK == 0 && Clock::now() > turn_ends) return false;
+    if (table.pieces.size() == ITEMS_MAX) return false;
+    if (!current_.piece && !open_item(node)) continue;
+    const std::size_t room = payload_max - out.payload_bytes();
+    const bool is_cut =
+        current_.at % BLOCK_BYTES != 0 ||
+        (current_.end - current_.at < BLOCK_BYTES && current_.end != current_.piece->length());
+    const bool is_added =
+        is_cut ? add_cut_block(node, out, room, table) : add_run(node, out, room, table);
+    if (!is_added) return false;
+  }
+  return true;
+}
+
+/// Finds the piece of the next item; false when it is answered already, without bytes.
+bool ReadJob::open_item(Node& node) {
+  const wire::Item& item = body_.items[next_item_];
+  const Status status =
+      body_.head.op == wire::Op::get ? open_page(node, item) : open_piece(node, item);
+  if (status == Status::ok) return true;
+  close_item(node, status);
+  return false;
+}
+
+Status ReadJob::open_page(Node& node, const wire::Item& item) {
+  if (!is_valid_name(item.name, true)) return Status::invalid;
+  PieceRef piece = node.store->find_page(item.name, (item.flags & wire::ITEM_PROBE) == 0);
+  if (!piece) return Status::miss;
+  const std::uint64_t length = piece->length();
+  const bool is_range = item.offset != 0;
+  current_ = {std::move(piece), item.offset, item.offset, length};
+  if (is_range && !is_inside(item.offset, 1, length)) return Status::invalid;
+  return length - item.offset > item.length ? Status::invalid : Status::ok;
+}
+
+Status ReadJob::open_piece(Node& node, const wire::Item& item) {
+  const bool is_fit = is_inside(item.offset, item.length, CHUNK_BYTES_MAX) && item.length > 0;
+  if (!is_fit || !is_valid_name(item.name, false)) return Status::invalid;
+  const bool is_use = (item.flags & wire::ITEM_PROBE) == 0;
+  PieceRef piece = item.tag == 0 ? node.store->find_latest(item.name, item.chunk, item.offset,
+                                                           item.length, is_use)
+                                 : node.store->find_piece(item.name, item.chunk, item.tag, is_use);
+  if (!piece || item.offset < piece->offset()) return Status::miss;
+  const std::uint64_t begin = item.offset - piece->offset();
+  if (!is_inside(begin, item.length, piece->length())) return Status::miss;
+  current_ = {std::move(piece), begin, begin, begin + item.length};
+  return Status::ok;
+}
+
+/// Whole blocks, and the piece's own short last one. False: no room in this frame.
+bool ReadJob::add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table) {
+  const bool is_to_end = current_.end == current_.piece->length();
+  std::uint64_t length = current_.end - current_.at;
+  if (!is_to_end || length > room) {
+    length = std::min<std::uint64_t>(length, room) / BLOCK_BYTES * BLOCK_BYTES;
+  }
+  if (length == 0) return false;
+  const std::size_t hashes = wire::blocks_of(length);
+  const auto stored = current_.piece->hashes().subspan(current_.at / BLOCK_BYTES, hashes);
+  table.hashes.insert(table.hashes.end(), stored.begin(), stored.end());
+  add_to_table(table, length, hashes);
+  out.borrow(current_.piece, current_.at, length);
+  current_.at += length;
+  if (current_.at == current_.end) close_item(node, Status::ok);
+  return true;
+}
+
+/// Part of one block: the whole block is copied and verified, the part gets its own sum. False: no
+/// room.
+bool ReadJob::add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table) {
+  thread_local wire::Bytes block;
+  const std::size_t index = current_.at / BLOCK_BYTES;
+  const std::uint64_t block_at = index * BLOCK_BYTES;
+  const std::uint64_t block_end =
+      std::min<std::uint64_t>(block_at + BLOCK_BYTES, current_.piece->length());
+  const std::uint64_t length = std::min(current_.end, block_end) - current_.at;
+  if (length > room) return false;
+
+  std::vector<std::span<std::byte>> runs;
+  current_.piece->runs(block_at, block_end - block_at, runs);
+  block.clear();
+  for (const auto& run : runs) block.insert(block.end(), run.begin(), run.end());
+  if (XXH3_64bits(block.data(), block.size()) != current_.piece->hashes()[index]) {
+    node.store->quarantine(current_.piece);
+    close_item(node, Status::miss);
+    return true;
+  }
+  const wire::View part = wire::View(block).subspan(current_.at - block_at, length);
+  table.hashes.push_back(XXH3_64bits(part.data(), part.size()));
+  add_to_table(table, length, 1);
+  out.keep(wire::Bytes(part.begin(), part.end()));
+  current_.at += length;
+  if (current_.at == current_.end) close_item(node, Status::ok);
+  return true;
+}
+
+void ReadJob::add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const {
+  table.pieces.push_back({.item = static_cast<std::uint16_t>(next_item_),
+                          .hashes = static_cast<std::uint16_t>(hashes),
+                          .length = static_cast<std::uint32_t>(length),
+                          .offset = current_.at - current_.begin,
+                          .tag = current_.piece->tag()});
+}
+
+void ReadJob::close_item(Node& node, Status status) {
+  wire::ResponseItem answer{.item = static_cast<std::uint16_t>(next_item_), .status = status};
+  if (current_.piece) {
+    const bool is_page = body_.head.op == wire::Op::get;
+    answer.length = is_page ? current_.piece->length() : current_.end - current_.begin;
+    answer.gen = current_.piece->tag();
+    answer.seq = current_.piece->seq();
+  }
+  Counters::add(status == Status::ok ? node.counters.hits : node.counters.misses);
+  answers_.push_back(answer);
+  current_ = {};
+  ++next_item_;
+}
+
+}  // namespace gd2fs::serve

@@ -1,0 +1,55 @@
+// Read job: one GET or READ on its way out, cut into DATA frames, then the RESPONSE that ends it.
+//
+// Pieces are looked up when their turn comes and held only while their bytes go out. Whole blocks
+// travel with their stored sums; of a cut block the whole is verified in a copy, and the part asked
+// for gets a sum of its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "node.h"
+#include "outgoing.h"
+
+namespace gd2fs::serve {
+
+class ReadJob {
+ public:
+  /// `deadline_ms`: on the clock of `boottime_ms`, 0 for none.
+  ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms);
+
+  std::uint64_t request() const noexcept { return request_; }
+  bool is_small() const noexcept { return is_small_; }
+  std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
+
+  /// Adds at most one DATA frame, and the RESPONSE when it was the last. True: the job is over.
+  bool next_frame(Node& node, Outgoing& out, std::size_t payload_max, std::uint64_t consumed);
+  /// Ends it early: items that were not answered yet get `status`.
+  void end(wire::Bytes& out, Status status);
+
+ private:
+  /// The item that is being sent.
+  struct Current {
+    PieceRef piece;
+    std::uint64_t begin = 0, at = 0, end = 0;  // in the piece
+  };
+
+  bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
+  bool open_item(Node& node);
+  Status open_page(Node& node, const wire::Item& item);
+  Status open_piece(Node& node, const wire::Item& item);
+  bool add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
+  bool add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
+  void add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const;
+  void close_item(Node& node, Status status);
+
+  std::uint64_t request_;
+  wire::Request body_;
+  std::int64_t deadline_ms_;
+  bool is_small_ = false;
+  std::size_t next_item_ = 0;
+  Current current_;
+  std::vector<wire::ResponseItem> answers_;
+};
+
+}  // namespace gd2fs::serve

@@ -1,0 +1,284 @@
+#include "receiver.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace gd2fs::serve {
+namespace {
+
+constexpr std::size_t ITEMS_PER_LOOK = 64;  // reservations between two looks at the clock
+constexpr auto TURN = std::chrono::milliseconds(1);
+constexpr std::int64_t IDLE_GRANT_MS = 2'000;
+constexpr std::uint64_t IDLE_GRANT_BYTES = 64 * KiB * IDLE_GRANT_MS / 1'000;
+constexpr std::size_t STAGED_NAMES_MAX = 4096;  // older ones are found by their age
+
+std::uint64_t body_bytes(const wire::Request& body) {
+  std::uint64_t sum = 0;
+  for (const wire::Item& item : body.items) {
+    sum += std::min<std::uint64_t>(item.length, PAGE_BYTES_MAX + 1);
+  }
+  return sum;
+}
+
+}  // namespace
+
+// ---- offers --------------------------------------------------------------------------
+
+std::string Receiver::add(std::uint64_t request, wire::Request body, bool is_eager,
+                          std::int64_t deadline_ms, Replies& out) {
+  if (is_eager && body_bytes(body) > EAGER_BYTES_MAX) {
+    return "eager OFFER of " + std::to_string(body_bytes(body)) + " B, at most " +
+           std::to_string(EAGER_BYTES_MAX);
+  }
+  auto offer = std::make_shared<Offer>();
+  offer->request = request;
+  offer->items.resize(body.items.size());
+  offer->body = std::move(body);
+  offer->is_eager = is_eager;
+  offer->deadline_ms = deadline_ms;
+  offers_.push_back(offer);
+  ++reserving_count_;
+  if (!is_eager) return {};
+  while (!offer->is_granted()) reserve(*offer, offer->reserved_count);
+  granted(*offer, out);
+  return {};
+}
+
+void Receiver::reserve_some(Replies& out) {
+  for (const OfferRef& each : offers_) {
+    if (each->granted_ms != 0) continue;
+    const OfferRef offer = each;  // `granted` may take it out of the list
+    if (reserve_until_turn_ends(*offer)) granted(*offer, out);
+    return;
+  }
+}
+
+bool Receiver::reserve_until_turn_ends(Offer& offer) {
+  const auto turn_ends = std::chrono::steady_clock::now() + TURN;
+  for (std::size_t steps = 1; !offer.is_granted(); ++steps) {
+    if (steps % ITEMS_PER_LOOK == 0 && std::chrono::steady_clock::now() > turn_ends) return false;
+    reserve(offer, offer.reserved_count);
+  }
+  return true;
+}
+
+void Receiver::reserve(Offer& offer, std::size_t index) {
+  const wire::Item& wanted = offer.body.items[index];
+  OfferedItem& item = offer.items[index];
+  ++offer.reserved_count;
+  item.status = offered_item_fault(wanted);
+  if (item.status != Status::ok) return;
+  const bool is_page = (wanted.flags & wire::ITEM_PAGE) != 0;
+  if (filling_bytes_ > 0 && filling_bytes_ + wanted.length > node_.filling_bytes_max) {
+    const bool is_here =
+        is_page ? node_.store->find_page(wanted.name, false) != nullptr
+                : node_.store->find_piece(wanted.name, wanted.chunk, wanted.tag, false) != nullptr;
+    item.status = is_here ? Status::have : Status::retry;
+    return;
+  }
+  Reserved reserved = node_.store->reserve({.name = wanted.name,
+                                            .is_page = is_page,
+                                            .chunk = wanted.chunk,
+                                            .tag = wanted.tag,
+                                            .offset = wanted.offset,
+                                            .length = wanted.length,
+                                            .ttl_s = wanted.ttl_s});
+  item.status = reserved.status;
+  if (reserved.status != Status::ok) return;
+  item.piece = std::move(reserved.piece);
+  item.left = wanted.length;
+  item.claimed.resize(wire::blocks_of(wanted.length));
+  filling_bytes_ += wanted.length;
+  ++offer.open_count;
+}
+
+void Receiver::granted(Offer& offer, Replies& out) {
+  --reserving_count_;
+  offer.granted_ms = boottime_ms();
+  if (marked_ms_ == 0) {
+    marked_ms_ = offer.granted_ms;
+    marked_bytes_ = bytes_received_;
+  }
+  if (!offer.is_eager) encode_grants(offer, out.bytes);
+  if (offer.open_count == 0) finish(offer, out);
+}
+
+OfferRef Receiver::find(std::uint64_t request) const {
+  const auto found = std::find_if(offers_.begin(), offers_.end(),
+                                  [&](const OfferRef& each) { return each->request == request; });
+  return found == offers_.end() ? nullptr : *found;
+}
+
+// ---- frames --------------------------------------------------------------------------
+
+std::string Receiver::begin_frame(const wire::Header& header, const wire::DataTable& table) {
+  targets_.clear();
+  target_at_ = 0;
+  target_done_ = target_verified_ = 0;
+  left_ = header.payload_bytes();
+  frame_offer_ = find(header.request);
+  if (frame_offer_ && frame_offer_->granted_ms == 0) {
+    return "DATA for request " + std::to_string(header.request) + " came before its GRANT";
+  }
+  std::size_t hash_at = 0;
+  for (const wire::DataPiece& piece : table.pieces) {
+    if (frame_offer_) {
+      if (std::string fault = claim(*frame_offer_, piece); !fault.empty()) return fault;
+    }
+    targets_.push_back({piece.item, piece.offset, piece.length, hash_at, piece.hashes > 0});
+    hash_at += piece.hashes;
+  }
+  hashes_ = table.hashes;
+  return {};
+}
+
+bool Receiver::is_wanted(const Target& target) const {
+  return frame_offer_ && frame_offer_->items[target.item].piece != nullptr;
+}
+
+std::size_t Receiver::next(std::size_t bytes_max, std::vector<iovec>& into) const {
+  const bool is_wanted_now = is_wanted(targets_[target_at_]);
+  std::vector<std::span<std::byte>> runs;
+  std::uint64_t done = target_done_;
+  std::size_t room = is_wanted_now ? bytes_max : left_;
+  for (std::size_t at = target_at_; at < targets_.size() && room > 0; ++at) {
+    const Target& target = targets_[at];
+    if (is_wanted(target) != is_wanted_now) break;
+    const std::uint64_t length = std::min<std::uint64_t>(target.length - done, room);
+    if (is_wanted_now) {
+      frame_offer_->items[target.item].piece->runs(target.offset + done, length, runs);
+    }
+    room -= length;
+    done = 0;
+  }
+  for (const auto& run : runs) into.push_back({run.data(), run.size()});
+  return is_wanted_now ? 0 : left_ - room;
+}
+
+void Receiver::received(std::size_t bytes, Replies& out) {
+  bytes_received_ += bytes;
+  left_ -= bytes;
+  Counters::add(node_.counters.bytes_in, bytes);
+  while (bytes > 0) {
+    const Target target = targets_[target_at_];
+    const std::uint64_t taken = std::min<std::uint64_t>(bytes, target.length - target_done_);
+    bytes -= taken;
+    advance(target, taken, out);
+    if (target_done_ == target.length) {
+      ++target_at_;
+      target_done_ = target_verified_ = 0;
+    }
+  }
+  if (left_ == 0) frame_offer_ = nullptr;
+}
+
+void Receiver::advance(const Target& target, std::uint64_t bytes, Replies& out) {
+  target_done_ += bytes;
+  if (!frame_offer_ || frame_offer_->is_over) return;
+  Offer& offer = *frame_offer_;
+  OfferedItem& item = offer.items[target.item];
+  if (item.claimed.empty()) return;
+  while (item.piece && target_verified_ < target_done_) {
+    const std::uint64_t length =
+        std::min<std::uint64_t>(BLOCK_BYTES, target.length - target_verified_);
+    if (target_verified_ + length > target_done_) break;
+    verify(target, target_verified_, length);
+    target_verified_ += length;
+  }
+  item.left -= bytes;
+  if (item.left > 0) return;
+  complete(offer, target.item);
+  if (--offer.open_count == 0) finish(offer, out);
+}
+
+/// `at`: in the target. The block lies in the piece's own memory, and is in cache still.
+void Receiver::verify(const Target& target, std::uint64_t at, std::uint64_t length) {
+  OfferedItem& item = frame_offer_->items[target.item];
+  const std::uint64_t hash = item.piece->hash_of(target.offset + at, length);
+  if (target.is_summed && hash != hashes_[target.hash_at + at / BLOCK_BYTES]) {
+    Counters::add(node_.counters.corrupt_in);
+    let_go(*frame_offer_, target.item, Status::corrupt);
+    return;
+  }
+  item.piece->set_hash((target.offset + at) / BLOCK_BYTES, hash);
+}
+
+// ---- ends ----------------------------------------------------------------------------
+
+void Receiver::complete(Offer& offer, std::size_t index) {
+  const PieceRef piece = offer.items[index].piece;
+  if (!piece) return;  // corrupt, and gone already
+  const Status status =
+      piece->is_page() ? node_.store->publish_page(piece) : node_.store->stage(piece);
+  if (status == Status::ok && !piece->is_page()) remember_staged(*piece);
+  let_go(offer, index, status);
+}
+
+void Receiver::let_go(Offer& offer, std::size_t index, Status status) {
+  OfferedItem& item = offer.items[index];
+  if (item.piece) filling_bytes_ -= offer.body.items[index].length;
+  item.piece = nullptr;
+  item.status = status;
+}
+
+void Receiver::finish(Offer& offer, Replies& out) {
+  offer.is_over = true;
+  encode_offer_response(offer, out.bytes);
+  ++out.ends;
+  std::erase_if(offers_, [&](const OfferRef& each) { return each.get() == &offer; });
+  if (offers_.empty()) marked_ms_ = 0;
+}
+
+bool Receiver::end(std::uint64_t request, Status status, Replies& out) {
+  const OfferRef offer = find(request);
+  if (!offer) return false;
+  if (offer->granted_ms == 0) --reserving_count_;
+  for (std::size_t index = 0; index < offer->items.size(); ++index) {
+    const bool is_open = offer->items[index].piece || index >= offer->reserved_count;
+    if (is_open) let_go(*offer, index, status);
+  }
+  finish(*offer, out);
+  return true;
+}
+
+void Receiver::tick(std::int64_t now_ms, Replies& out) {
+  std::vector<std::uint64_t> expired;
+  const bool is_time_to_look = marked_ms_ != 0 && now_ms - marked_ms_ >= IDLE_GRANT_MS;
+  const bool is_idle = is_time_to_look && bytes_received_ - marked_bytes_ < IDLE_GRANT_BYTES;
+  for (const OfferRef& offer : offers_) {
+    const bool is_late = offer->deadline_ms != 0 && now_ms >= offer->deadline_ms;
+    const bool is_stalled = is_idle && offer->granted_ms != 0 && offer->granted_ms <= marked_ms_;
+    if (is_late || is_stalled) expired.push_back(offer->request);
+  }
+  if (is_time_to_look) {
+    marked_ms_ = now_ms;
+    marked_bytes_ = bytes_received_;
+  }
+  for (const std::uint64_t request : expired) end(request, Status::expired, out);
+}
+
+void Receiver::clear() {
+  for (const OfferRef& offer : offers_) {
+    offer->is_over = true;
+    for (OfferedItem& item : offer->items) item.piece = nullptr;
+  }
+  offers_.clear();
+  frame_offer_ = nullptr;
+  targets_.clear();
+  left_ = 0;
+  reserving_count_ = 0;
+  filling_bytes_ = 0;
+}
+
+void Receiver::remember_staged(const Piece& piece) {
+  if (staged_.size() == STAGED_NAMES_MAX) staged_.pop_front();
+  staged_.push_back({piece.name(), piece.chunk(), piece.tag()});
+}
+
+std::vector<Store::StagedName> Receiver::take_staged() {
+  std::vector<Store::StagedName> names(staged_.begin(), staged_.end());
+  staged_.clear();
+  return names;
+}
+
+}  // namespace gd2fs::serve

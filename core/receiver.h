@@ -1,0 +1,90 @@
+// Receiver: the offers of one stream. Reserves their pieces, says where the bytes of a DATA frame
+// go, verifies each block while it is in cache, publishes what is whole and frees what is not.
+//
+// Bytes go straight into extents. Nobody else sees a piece while it fills, and only this stream's
+// thread lets it go.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "offer.h"
+
+namespace gd2fs::serve {
+
+class Receiver {
+ public:
+  explicit Receiver(Node& node) : node_(node) {}
+
+  /// Takes an OFFER. A fault: one line. Eager ones are reserved at once, the others by
+  /// `reserve_some`.
+  std::string add(std::uint64_t request, wire::Request body, bool is_eager,
+                  std::int64_t deadline_ms, Replies& out);
+  bool is_reserving() const noexcept { return reserving_count_ > 0; }
+  /// Reserves for about a millisecond. A whole offer's GRANT goes out; of one with nothing granted
+  /// the end too.
+  void reserve_some(Replies& out);
+
+  /// Starts a DATA frame. One of a request that is over is thrown away. A fault: one line.
+  std::string begin_frame(const wire::Header& header, const wire::DataTable& table);
+  /// Payload of the frame that is still to come.
+  std::size_t left() const noexcept { return left_; }
+  /// How many of the next bytes nobody wants; if 0, `into` says where at most `bytes_max` of them
+  /// go.
+  std::size_t next(std::size_t bytes_max, std::vector<iovec>& into) const;
+  /// So many bytes are there, or were thrown away.
+  void received(std::size_t bytes, Replies& out);
+
+  bool end(std::uint64_t request, Status status, Replies& out);
+  void tick(std::int64_t now_ms, Replies& out);
+  /// Frees everything that fills.
+  void clear();
+  bool is_expecting() const noexcept { return !offers_.empty(); }
+  std::uint64_t bytes_received() const noexcept { return bytes_received_; }
+  /// Staged pieces of this stream, for the question to their homes once it has ended.
+  std::vector<Store::StagedName> take_staged();
+
+ private:
+  /// A run of one item in the present frame.
+  struct Target {
+    std::size_t item = 0;
+    std::uint64_t offset = 0, length = 0;  // in the piece
+    std::size_t hash_at = 0;
+    bool is_summed = false;
+  };
+
+  void reserve(Offer& offer, std::size_t index);
+  bool reserve_until_turn_ends(Offer& offer);
+  void granted(Offer& offer, Replies& out);
+  OfferRef find(std::uint64_t request) const;
+  bool is_wanted(const Target& target) const;
+  void advance(const Target& target, std::uint64_t bytes, Replies& out);
+  void verify(const Target& target, std::uint64_t at, std::uint64_t length);
+  void complete(Offer& offer, std::size_t index);
+  void let_go(Offer& offer, std::size_t index, Status status);
+  void finish(Offer& offer, Replies& out);
+  void remember_staged(const Piece& piece);
+
+  Node& node_;
+  std::vector<OfferRef> offers_;
+  std::size_t reserving_count_ = 0;
+  std::uint64_t filling_bytes_ = 0;
+  std::deque<Store::StagedName> staged_;
+
+  OfferRef frame_offer_;  // nothing: the frame is thrown away
+  std::vector<Target> targets_;
+  std::vector<std::uint64_t> hashes_;
+  std::size_t target_at_ = 0;
+  std::uint64_t target_done_ = 0, target_verified_ = 0;
+  std::size_t left_ = 0;
+
+  std::uint64_t bytes_received_ = 0;
+  std::uint64_t marked_bytes_ = 0;  // of `bytes_received_`, when the progress was last looked at
+  std::int64_t marked_ms_ = 0;
+};
+
+}  // namespace gd2fs::serve

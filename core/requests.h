@@ -1,0 +1,48 @@
+// Requests: what each op does that moves no payload. One object is one request, worked off in turns of a millisecond.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "node.h"
+
+namespace gd2fs::serve {
+
+class SmallRequest {
+ public:
+  SmallRequest(std::uint64_t request, wire::Request body, std::int64_t deadline_ms)
+      : request_(request), body_(std::move(body)), deadline_ms_(deadline_ms) {}
+
+  std::uint64_t request() const noexcept { return request_; }
+  wire::Op op() const noexcept { return body_.head.op; }
+  std::size_t items() const noexcept { return body_.items.size(); }
+  std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
+  /// Does it walk through a whole namespace? Then it is work for the janitor, not for a stream's thread.
+  bool is_long() const;
+
+  /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is in `out`.
+  bool run(Node& node, wire::Bytes& out, bool is_patient = false);
+  /// Ends it without (further) effect.
+  void end(wire::Bytes& out, Status status) const;
+
+ private:
+  void step(Node& node, const wire::Item& item);
+  void respond(Node& node, wire::Bytes& out);
+  wire::ResponseItem answer(Node& node, const wire::Item& item);
+  wire::ResponseItem unlink(Node& node, const wire::Item& item);
+  wire::ResponseItem drop(Node& node, const wire::Item& item);
+  bool is_present(Node& node, const wire::Item& item);
+  void meta(Node& node, const wire::Item& item);
+  void list(Node& node, wire::Bytes& out);
+
+  std::uint64_t request_;
+  wire::Request body_;
+  std::int64_t deadline_ms_;
+  std::size_t next_item_ = 0;
+  std::vector<wire::ResponseItem> answers_;
+  std::vector<wire::MetaBody> bodies_;  // META
+  std::size_t segments_ = 0;            // in all of `bodies_`
+  std::vector<bool> present_;           // EXISTS
+};
+
+}  // namespace gd2fs::serve

@@ -1,0 +1,52 @@
+// Sender: what one stream has to send. Small frames first, then one DATA frame a turn, jobs in
+// turn.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "node.h"
+#include "offer.h"
+#include "outgoing.h"
+#include "read_job.h"
+
+namespace gd2fs::serve {
+
+class Sender {
+ public:
+  explicit Sender(Node& node) : node_(node) {}
+
+  /// Frames that go out before any DATA. Append whole frames only.
+  Replies& replies() noexcept { return replies_; }
+  void add(ReadJob job) { jobs_.push_back(std::move(job)); }
+
+  bool has_work() const noexcept;
+  /// Is there bulk, so that this stream's small frames do not count as small work?
+  bool has_jobs() const noexcept { return !jobs_.empty(); }
+  /// So much waits already that no further answer should be made.
+  bool is_full() const noexcept;
+
+  struct Turn {
+    Outgoing::Sent sent = Outgoing::Sent::all;
+    std::uint32_t ends = 0;  // requests whose last byte the kernel has
+  };
+  /// Sends one batch: what waits, and at most one DATA frame of at most `payload_max`.
+  Turn turn(int fd, std::size_t payload_max, std::uint64_t consumed);
+
+  bool end(std::uint64_t request, Status status);
+  void expire(std::int64_t now_ms);
+  /// Forgets all but the batch under way: a frame cannot be taken back.
+  void abandon();
+
+ private:
+  void compose(std::size_t payload_max, std::uint64_t consumed);
+  std::deque<ReadJob>::iterator choose();
+
+  Node& node_;
+  Replies replies_;
+  std::deque<ReadJob> jobs_;
+  bool is_small_turn_ = true;  // small jobs get at most every second turn
+  Outgoing outgoing_;
+};
+
+}  // namespace gd2fs::serve

@@ -1,0 +1,143 @@
+#include "server.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "janitor.h"
+#include "node.h"
+#include "transport/tcp.h"
+#include "worker.h"
+
+namespace gd2fs {
+
+using serve::Counters;
+using serve::Janitor;
+using serve::Node;
+using serve::Worker;
+
+struct Server::State {
+  explicit State(const ServerOptions& options, std::unique_ptr<Store> store)
+      : node(options, std::move(store)), janitor(node) {}
+  ~State();
+
+  Result<bool> listen();
+  void start();
+  void accepted(tcp::Descriptor socket, const tcp::Address& peer);
+
+  Node node;
+  Janitor janitor;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::string> addresses;
+};
+
+namespace {
+
+constexpr std::size_t THREADS_MAX = 256;
+
+/// One line to someone who is not let in. Best effort: its socket buffer is empty, so this fits or nothing does.
+void turn_away(int fd, std::string_view reason) {
+  wire::Bytes out;
+  wire::encode_goodbye(out, reason);
+  static_cast<void>(!send(fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+Result<std::vector<tcp::Descriptor>> listeners_at(const std::vector<std::string>& texts) {
+  std::vector<tcp::Descriptor> listeners;
+  for (const std::string& text : texts) {
+    auto target = tcp::parse_host_port(text);
+    if (!target) return target.error();
+    auto resolved = tcp::resolve(*target);
+    if (!resolved) return resolved.error();
+    if (resolved->empty()) return Error{"`" + text + "` has no address", "name an address to bind"};
+    auto listener = tcp::listen_at(resolved->front());
+    if (!listener) return listener.error();
+    listeners.push_back(std::move(*listener));
+  }
+  return listeners;
+}
+
+Result<bool> check(const ServerOptions& options) {
+  if (options.listen.empty()) {
+    return Error{"no address to listen on", "give at least one `ADDR:PORT`"};
+  }
+  if (options.threads == 0 || options.threads > THREADS_MAX) {
+    return Error{std::to_string(options.threads) + " threads",
+                 "choose 1 to " + std::to_string(THREADS_MAX)};
+  }
+  if (options.cluster.size() > CLUSTER_BYTES_MAX || options.name.size() > NODE_NAME_BYTES_MAX ||
+      options.map.nodes.size() > NODES_MAX) {
+    return Error{"the name of the cluster or the node, or the list of nodes, is too long",
+                 "names have at most 128 bytes, a cluster at most 1024 nodes"};
+  }
+  return true;
+}
+
+}  // namespace
+
+Server::State::~State() {
+  node.is_stopping.store(true, std::memory_order_relaxed);
+  for (const auto& worker : workers) worker->stop();
+  janitor.stop();
+}
+
+Result<bool> Server::State::listen() {
+  for (std::size_t index = 0; index < node.options.threads; ++index) {
+    workers.push_back(std::make_unique<Worker>(node, janitor));
+  }
+  auto listeners = listeners_at(node.options.listen);
+  if (!listeners) return listeners.error();
+  for (tcp::Descriptor& listener : *listeners) {
+    addresses.push_back(tcp::address_text(tcp::local_address(listener.get())));
+    workers.front()->listen_on(std::move(listener),
+                               [this](tcp::Descriptor socket, const tcp::Address& peer) {
+                                 accepted(std::move(socket), peer);
+                               });
+  }
+  return true;
+}
+
+void Server::State::start() {
+  janitor.start();
+  for (const auto& worker : workers) worker->start();
+}
+
+/// Runs in the first worker; hands the connection to the one with the fewest.
+void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
+  std::size_t all = 0;
+  for (const auto& worker : workers) all += worker->load();
+  std::string host = tcp::host_text(peer);
+  if (all >= CONNECTIONS_MAX || !node.strangers.enter(host)) {
+    Counters::add(node.counters.refused);
+    const bool is_full = all >= CONNECTIONS_MAX;
+    const std::size_t limit = is_full ? CONNECTIONS_MAX : UNAUTHENTICATED_MAX;
+    return turn_away(socket.get(), std::string("too many ") + (is_full ? "" : "unproven ") +
+                                       "connections, at most " + std::to_string(limit));
+  }
+  Counters::add(node.counters.accepted);
+  const auto least = std::min_element(workers.begin(), workers.end(),
+                                      [](auto& a, auto& b) { return a->load() < b->load(); });
+  (*least)->adopt(std::move(socket), std::move(host));
+}
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
+  if (auto checked = check(options); !checked) return checked.error();
+  StoreOptions store_options = options.store;
+  store_options.node_name = options.name;
+  store_options.boot = options.boot;
+  auto store = Store::open(store_options);
+  if (!store) return store.error();
+  auto state = std::make_unique<State>(options, std::move(*store));
+  if (auto listening = state->listen(); !listening) return listening.error();
+  state->start();
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Server::~Server() = default;
+
+std::vector<std::string> Server::addresses() const { return state_->addresses; }
+std::string Server::rung_name() const { return state_->node.store->arena().rung_name(); }
+ServerCounts Server::counts() const { return state_->node.counts(); }
+
+}  // namespace gd2fs
