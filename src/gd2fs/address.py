@@ -1,8 +1,8 @@
 """Address: where a cluster is reached, which local addresses to use, and which file is meant.
 
-    control plane   gd2fs://HOST[:PORT],[gd2fs://]HOST[:PORT],...      any live one serves
-    data plane      tcp://LOCAL_IP,tcp://LOCAL_IP,...                  the client's own addresses
-    file            gd2fs://HOST[:PORT],HOST[:PORT]/dir/file?cluster=NAME
+control plane   gd2fs://HOST[:PORT],[gd2fs://]HOST[:PORT],...      any live one serves
+data plane      tcp://LOCAL_IP,tcp://LOCAL_IP,...                  the client's own addresses
+file            gd2fs://HOST[:PORT],HOST[:PORT]/dir/file?cluster=NAME
 """
 
 from __future__ import annotations

@@ -166,9 +166,7 @@ class Client:
         """
         return self._run(self._files.append(path, buffers, self._deadline(timeout_s)))
 
-    async def aappend(
-        self, path: str, buffers: Sources, *, timeout_s: float | None = None
-    ) -> int:
+    async def aappend(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
         """As ``append``. The buffers are borrowed until the await ends, however it ends."""
         return await self._arun(self._files.append(path, buffers, self._deadline(timeout_s)))
 
@@ -329,9 +327,7 @@ class Client:
             completions.close()
 
     def _clear(self, namespace: str, deadline: Deadline) -> Steps[int]:
-        call = yield partial(
-            self._core.clear, name_bytes(namespace), timeout_ms=deadline.left_ms()
-        )
+        call = yield partial(self._core.clear, name_bytes(namespace), timeout_ms=deadline.left_ms())
         check(call, f"clear namespace {namespace}")
         return call.value
 

@@ -66,9 +66,7 @@ class FileSteps:
         _check_there(call, f"append to {path}")
         return call.value
 
-    def read(
-        self, path: str, offset: int, into: Targets, deadline: Deadline
-    ) -> Steps[int | None]:
+    def read(self, path: str, offset: int, into: Targets, deadline: Deadline) -> Steps[int | None]:
         offset = whole("offset", offset)
         call = yield partial(
             self._core.read, name_bytes(path), offset, into, timeout_ms=deadline.left_ms()
@@ -127,9 +125,7 @@ class FileSteps:
         status = check(call, f"unlink {path}", (Status.OK, Status.GONE, Status.MISS))
         return status is Status.OK
 
-    def list(
-        self, prefix: str, after: str, limit: int, deadline: Deadline
-    ) -> Steps[Listing[str]]:
+    def list(self, prefix: str, after: str, limit: int, deadline: Deadline) -> Steps[Listing[str]]:
         call = yield partial(
             self._core.list_files,
             name_bytes(prefix),
@@ -158,9 +154,7 @@ class FileSteps:
             timeout_ms=deadline.left_ms(),
         )
 
-    def _fill(
-        self, path: str, buffers: Sources, file: FileStat, deadline: Deadline
-    ) -> Steps[int]:
+    def _fill(self, path: str, buffers: Sources, file: FileStat, deadline: Deadline) -> Steps[int]:
         call = yield partial(
             self._core.write,
             name_bytes(path),

@@ -1,0 +1,50 @@
+"""Memory: registered pieces of this process, and scatter lists over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pygd2fs.request import Request
+
+UINT64_MAX = 2**64 - 1
+
+
+class IOMEM:
+    """A registered range. Made by ``Client.RegIOMEM``; the caller keeps the memory alive."""
+
+    def __init__(self, address: int, length: int) -> None:
+        self.address = address
+        self.length = length
+        self.is_registered = True
+        self.users: set[Request] = set()  # under way
+
+    def covers(self, address: int, length: int) -> bool:
+        """Whether the range lies inside, with no part left over."""
+        end = address + length
+        return self.address <= address and length >= 0 and end <= self.address + self.length
+
+
+class SGE:
+    """One element of a scatter list: a piece of registered memory."""
+
+    __slots__ = ("address", "iomem", "length")
+
+    def __init__(self, address: int, length: int, iomem: IOMEM) -> None:
+        self.address = address
+        self.length = length
+        self.iomem = iomem
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether all of it lies in registered memory."""
+        iomem = self.iomem
+        return (
+            isinstance(iomem, IOMEM)
+            and iomem.is_registered
+            and iomem.covers(self.address, self.length)
+        )
+
+
+def memories_of(sges: Iterable[SGE]) -> list[IOMEM]:
+    """Each registered range that a scatter list uses, once."""
+    return list({id(sge.iomem): sge.iomem for sge in sges}.values())
