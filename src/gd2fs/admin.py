@@ -22,7 +22,7 @@ from gd2fs import metrics
 from gd2fs.errors import InvalidRequest
 from gd2fs.membership import parse_address
 
-STOP_S = 2.0  # what an open request gets to end in
+STOP_S = 1.0  # what an open request gets to end in
 BACKLOG = 64
 
 

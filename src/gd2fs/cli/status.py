@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version as installed_version
 
 import typer
@@ -47,7 +48,7 @@ def version() -> None:
     print(f"gd2fs {installed_version('gd2fs')} ({system})")
 
 
-def _table(nodes: list[NodeStatus]) -> Table:
+def _table(nodes: Sequence[NodeStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("node", overflow="fold")
     table.add_column("state")
