@@ -1,4 +1,4 @@
-"""1 GiB over three real nodes and back: through `gd2fs`, through `pygd2fs`, and on the command line."""
+"""1 GiB over three real nodes and back: `gd2fs`, `pygd2fs` and the command line."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def address_of(memory: mmap.mmap) -> int:
 
 
 def transfer(client: pygd2fs.Client, start, memory: mmap.mmap) -> int:
-    """Move the whole file in windows, `IN_FLIGHT` at a time, waiting on the descriptor. Bytes moved."""
+    """Move the file in windows, `IN_FLIGHT` at a time; bytes moved. Waits on the descriptor."""
     base = address_of(memory)
     iomem = client.RegIOMEM(base, GIB)
     offsets = list(range(0, GIB, WINDOW_BYTES))

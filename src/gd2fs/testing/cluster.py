@@ -39,7 +39,7 @@ class NodeProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start and wait for the `ready` line; raises RuntimeError with the node's log when it does not come."""
+        """Start and wait for the `ready` line; without it RuntimeError, with the node's log."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -55,7 +55,7 @@ class NodeProcess:
                 raise RuntimeError(f"node {self.name} did not get ready: {log_text.read()[-2000:]}")
 
     def kill(self, number: int = signal.SIGKILL) -> int:
-        """Send a signal and wait for the end; the exit status. A node that does not end in time is killed."""
+        """Send a signal and wait for the end, killing after a while; the exit status."""
         if self.process is None:
             return 0
         self.process.send_signal(number)
