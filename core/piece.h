@@ -1,9 +1,7 @@
-// Piece: what one write stored in one chunk. Immutable once staged; its memory lives as long as
-// anyone refers to it.
+// Piece: what one write stored in one chunk. Immutable once staged; its memory lives as long as anyone refers to it.
 //
-// Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last
-// reference goes. So a drop or an eviction never changes what is being sent; it only makes the
-// piece a zombie until then.
+// Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last reference goes.
+// So a drop or an eviction never changes what is being sent; it only makes the piece a zombie until then.
 #pragma once
 
 #include <atomic>
@@ -14,17 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "eviction/policy.h"
+#include "extent.h"
 #include "limits.h"
 
 namespace gd2fs {
 
 class Store;
-
-struct Extent {
-  std::uint64_t offset = 0;  // in the arena, a multiple of GRAIN_BYTES
-  std::uint32_t bytes = 0;   // used bytes; what is taken is this rounded up to whole grains
-  std::uint32_t record = 0;  // its self-describing record in the arena (0: none yet)
-};
 
 enum class PieceState : std::uint8_t { filling = 0, staged = 1, live = 2, zombie = 3 };
 
@@ -38,13 +32,15 @@ class Piece {
   bool is_page() const noexcept { return is_page_; }
   std::uint64_t chunk() const noexcept { return chunk_; }
   std::uint64_t tag() const noexcept { return tag_; }
-  std::uint64_t seq() const noexcept { return seq_; }        // of its commit; 0 before PUBLISH
-  std::uint64_t offset() const noexcept { return offset_; }  // in the chunk
+  std::uint64_t seq() const noexcept { return seq_.load(); }  // of its commit; 0 before PUBLISH
+  std::uint64_t offset() const noexcept { return offset_; }   // in the chunk
   std::uint64_t length() const noexcept { return length_; }
   PieceState state() const noexcept { return state_.load(); }
+  /// What it takes of the arena.
+  std::uint64_t taken_bytes() const noexcept { return whole_grains(length_); }
 
-  /// The memory of `[offset, offset + length)` of this piece as runs, appended to `out`. Read by
-  /// anyone; written only by the one who reserved it, while it is filling.
+  /// The memory of `[offset, offset + length)` of this piece as runs, appended to `out`. Read by anyone;
+  /// written only by the one who reserved it, while it is filling.
   void runs(std::uint64_t offset, std::uint64_t length,
             std::vector<std::span<std::byte>>& out) const;
 
@@ -57,15 +53,27 @@ class Piece {
  private:
   friend class Store;
   friend class Index;
+  friend class PageTable;
   Piece() = default;
-  Store* store_ = nullptr;
+
+  Store* store_ = nullptr;      // outlives it
+  std::byte* arena_ = nullptr;  // where the store's memory starts
   std::string name_;
   bool is_page_ = false;
-  std::uint64_t chunk_ = 0, tag_ = 0, seq_ = 0, offset_ = 0, length_ = 0;
+  std::uint64_t chunk_ = 0, tag_ = 0, offset_ = 0, length_ = 0;
+  std::atomic<std::uint64_t> seq_{0};
   std::int64_t expires_ms_ = 0;  // CLOCK_BOOTTIME; 0: never
   std::atomic<PieceState> state_{PieceState::filling};
+  std::atomic<bool> has_records_{false};
   std::vector<Extent> extents_;
   std::vector<std::uint64_t> hashes_;
+
+  // The index's own, under the lock of its shard.
+  std::uint64_t name_hash_ = 0;
+  Piece* next_in_bucket_ = nullptr;
+  EvictionHook use_;                // among all, by use
+  std::int64_t staged_ms_ = 0;      // when it was staged
+  std::shared_ptr<Piece> indexed_;  // itself, while the index has it
 };
 
 using PieceRef = std::shared_ptr<Piece>;

@@ -55,7 +55,7 @@ struct Reserved {
 class Store {
  public:
   static Result<std::unique_ptr<Store>> open(const StoreOptions& options);
-  ~Store();
+  ~Store();  // no reference to a piece may be left (asserted)
 
   /// Takes memory for a piece, evicting at most its size + EVICT_SLACK_BYTES.
   /// retry: too much is half-written (1/8 of the arena) or everything is held. full: it can never
@@ -108,9 +108,10 @@ class Store {
   /// per whole piece. A record whose check is wrong, or a piece with a missing extent, is skipped.
   struct Recorded {
     std::string name;
-    bool is_page;
-    std::uint64_t chunk, tag, seq, offset, length;
-    std::vector<Extent> extents;
+    bool is_page = false;
+    std::uint64_t chunk = 0, tag = 0, seq = 0, offset = 0, length = 0;
+    std::int64_t expires_ms = 0;  // CLOCK_BOOTTIME; 0: never
+    std::vector<Extent> extents;  // in the order of the piece
     std::vector<std::uint64_t> hashes;
   };
   static void scan_records(std::span<const std::byte> arena,
@@ -119,7 +120,16 @@ class Store {
  private:
   friend class Piece;
   struct State;  // allocator, index, eviction, slabs: one header each
-  explicit Store(std::unique_ptr<State> state);
+
+ public:
+  explicit Store(std::unique_ptr<State> state);  // for `open` alone: nobody else has a State
+
+ private:
+  bool has(const PieceSpec& spec);
+  PieceRef make_piece(const PieceSpec& spec);
+  void write_records(Piece& piece);
+  void let_go(Piece& piece);  // by its destructor
+
   std::unique_ptr<State> state_;
 };
 

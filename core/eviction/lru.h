@@ -1,0 +1,25 @@
+// Lru: the least recently used goes first. A doubly linked list through the pieces themselves.
+#pragma once
+
+#include "policy.h"
+
+namespace gd2fs {
+
+class Lru final : public EvictionPolicy {
+ public:
+  Lru();
+
+  void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns) override;
+  void use(EvictionHook& hook, std::uint64_t now_ns) override;
+  void remove(EvictionHook& hook) override;
+  EvictionHook* candidate() override;
+  void passed_over(EvictionHook& hook, std::uint64_t now_ns) override;
+
+ private:
+  void link_newest(EvictionHook& hook, std::uint64_t now_ns);
+  static void unlink(EvictionHook& hook);
+
+  EvictionHook ends_;  // a ring: `newer` is the oldest, `older` the newest
+};
+
+}  // namespace gd2fs

@@ -1,0 +1,73 @@
+#include "evictor.h"
+
+#include <chrono>
+
+#include "store.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::size_t EXPIRED_PER_STEP = 256;
+constexpr auto TICK = std::chrono::milliseconds(250);  // how late what has expired is freed
+
+}  // namespace
+
+Evictor::Evictor(Index& index, Account& account, std::uint64_t above_bytes,
+                 std::uint64_t below_bytes)
+    : index_(index), account_(account), above_bytes_(above_bytes), below_bytes_(below_bytes) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Evictor::~Evictor() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+std::uint64_t Evictor::evict_one() {
+  PieceRef victim = index_.take_victim();
+  if (victim == nullptr) return 0;
+  const std::uint64_t bytes = victim->taken_bytes();
+  victim.reset();
+  ++pieces_;
+  bytes_ += bytes;
+  return bytes;
+}
+
+void Evictor::note_used(std::uint64_t used_bytes) {
+  if (used_bytes <= above_bytes_ || is_wanted_.exchange(true)) return;
+  const std::lock_guard lock(mutex_);
+  wake_.notify_one();
+}
+
+void Evictor::run() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    wake_.wait_for(lock, TICK, [this] { return is_stopping_ || is_wanted_; });
+    lock.unlock();
+    expire();
+    if (is_wanted_.exchange(false)) evict_down();
+    lock.lock();
+  }
+}
+
+void Evictor::expire() {
+  Index::Removed removed;
+  do {
+    removed.clear();
+    index_.take_expired(boottime_ms(), EXPIRED_PER_STEP, removed);
+  } while (removed.size() == EXPIRED_PER_STEP && !is_stopping_);
+}
+
+// One piece a step: a lock is never held for more than that, and a writer who is short meanwhile helps himself.
+void Evictor::evict_down() {
+  while (!is_stopping_ && account_.used_bytes() > below_bytes_) {
+    if (evict_one() == 0) return;
+  }
+}
+
+}  // namespace gd2fs

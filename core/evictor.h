@@ -1,0 +1,51 @@
+// Evictor: makes room, one piece at a time; in the background between two watermarks, in small steps.
+//
+// Whoever reserves asks it for single victims when memory is short; its thread sees to it that this is seldom, and
+// lets go of what has outlived its time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "account.h"
+#include "index.h"
+
+namespace gd2fs {
+
+class Evictor {
+ public:
+  /// Starts at `above_bytes` in use, stops at `below_bytes`.
+  Evictor(Index& index, Account& account, std::uint64_t above_bytes, std::uint64_t below_bytes);
+  ~Evictor();  // joins the thread
+
+  /// Frees one piece; how many bytes that gave back. 0: everything is held, young or half-written.
+  std::uint64_t evict_one();
+  /// Tells the thread how much is in use now.
+  void note_used(std::uint64_t used_bytes);
+
+  std::uint64_t evicted_pieces() const noexcept { return pieces_.load(); }
+  std::uint64_t evicted_bytes() const noexcept { return bytes_.load(); }
+
+ private:
+  void run();
+  void expire();
+  void evict_down();
+
+  Index& index_;
+  Account& account_;
+  const std::uint64_t above_bytes_;
+  const std::uint64_t below_bytes_;
+  std::atomic<std::uint64_t> pieces_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<bool> is_wanted_{false};
+  std::atomic<bool> is_stopping_{false};
+  // Guards: only the sleep of the thread.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::thread thread_;
+};
+
+}  // namespace gd2fs

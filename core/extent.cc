@@ -1,0 +1,129 @@
+#include "extent.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <thread>
+
+#include "assertion.h"
+#include "region.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::uint64_t REGION_BYTES_MIN = 1 * GiB;
+constexpr std::uint64_t REGIONS_MAX = 64;  // 16 GiB each at 1 TiB
+constexpr std::uint32_t PART_GRAINS_MAX = static_cast<std::uint32_t>(PART_BYTES_MAX / GRAIN_BYTES);
+
+std::uint64_t region_bytes_for(std::uint64_t end) {
+  const std::uint64_t count = std::clamp<std::uint64_t>(end / REGION_BYTES_MIN, 1, REGIONS_MAX);
+  const std::uint64_t share = (end + count - 1) / count;
+  return (share + PART_BYTES_MAX - 1) / PART_BYTES_MAX * PART_BYTES_MAX;
+}
+
+// Threads start at different regions, so that they seldom meet at a lock.
+std::size_t region_of_thread(std::size_t regions) {
+  const std::uint64_t id = std::hash<std::thread::id>{}(std::this_thread::get_id());
+  return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15u) >> 32) % regions;
+}
+
+}  // namespace
+
+Allocator::Allocator(std::uint64_t begin, std::uint64_t end)
+    : begin_(begin), region_bytes_(region_bytes_for(end)) {
+  GD2FS_ASSERT(begin < end && begin % GRAIN_BYTES == 0 && end % GRAIN_BYTES == 0);
+  for (std::uint64_t base = 0; base < end; base += region_bytes_) {
+    const std::uint64_t first = std::max(base, begin);
+    const std::uint64_t last = std::min(base + region_bytes_, end);
+    GD2FS_ASSERT(first < last);
+    regions_.push_back(
+        std::make_unique<Region>(base / GRAIN_BYTES, first / GRAIN_BYTES, last / GRAIN_BYTES));
+  }
+  free_grains_ = (end - begin) / GRAIN_BYTES;
+}
+
+Allocator::~Allocator() = default;
+
+bool Allocator::allocate(std::uint64_t bytes, std::vector<Extent>& out) {
+  const std::uint64_t grains = whole_grains(bytes) / GRAIN_BYTES;
+  std::uint64_t free = free_grains_.load();
+  do {
+    if (free < grains) return false;
+  } while (!free_grains_.compare_exchange_weak(free, free - grains));
+  const std::size_t first = out.size();
+  // The grains are promised now: regions hold at least as many as the count says, so this ends.
+  std::uint64_t taken = 0;
+  while (taken < grains) taken += take(grains - taken, out);
+  std::uint64_t place = 0;
+  for (std::size_t i = first; i < out.size(); ++i) {
+    out[i].place = static_cast<std::uint32_t>(place);
+    place += out[i].bytes;
+  }
+  if (grains > 0) out.back().bytes -= static_cast<std::uint32_t>(grains * GRAIN_BYTES - bytes);
+  return true;
+}
+
+// Parts as long as any region has them; then half as long, down to one grain.
+std::uint64_t Allocator::take(std::uint64_t grains, std::vector<Extent>& out) {
+  const std::size_t start = region_of_thread(regions_.size());
+  std::uint64_t taken = 0;
+  const std::uint64_t part_max = std::min<std::uint64_t>(grains, PART_GRAINS_MAX);
+  for (auto part = static_cast<std::uint32_t>(part_max); part > 0 && taken < grains; part /= 2) {
+    for (std::size_t i = 0; i < regions_.size() && taken < grains; ++i) {
+      Region& region = *regions_[(start + i) % regions_.size()];
+      const auto want = static_cast<std::uint32_t>(std::min<std::uint64_t>(part, grains - taken));
+      if (region.may_have(want)) taken += region.take(grains - taken, part, out);
+    }
+  }
+  return taken;
+}
+
+std::optional<Extent> Allocator::allocate_aligned(std::uint32_t bytes) {
+  const auto grains = static_cast<std::uint32_t>(bytes / GRAIN_BYTES);
+  GD2FS_ASSERT(bytes % GRAIN_BYTES == 0 && std::has_single_bit(grains) && bytes <= PART_BYTES_MAX);
+  std::uint64_t free = free_grains_.load();
+  do {
+    if (free < grains) return std::nullopt;
+  } while (!free_grains_.compare_exchange_weak(free, free - grains));
+  const std::size_t start = region_of_thread(regions_.size());
+  Extent extent;
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    if (regions_[(start + i) % regions_.size()]->take_aligned(grains, extent)) return extent;
+  }
+  free_grains_ += grains;
+  return std::nullopt;
+}
+
+void Allocator::free(std::span<const Extent> extents) {
+  while (!extents.empty()) {
+    Region& region = region_of(extents.front().offset);
+    std::size_t count = 1;
+    while (count < extents.size() && &region_of(extents[count].offset) == &region) ++count;
+    // Given back before it is counted: what the count promises is always there to be cut.
+    free_grains_ += region.give(extents.first(count));
+    extents = extents.subspan(count);
+  }
+}
+
+std::uint64_t Allocator::free_runs() const {
+  std::uint64_t runs = 0;
+  for (const auto& region : regions_) runs += region->free_runs();
+  return runs;
+}
+
+bool Allocator::is_consistent() const {
+  std::uint64_t free = 0;
+  for (const auto& region : regions_) {
+    if (!region->is_consistent(free)) return false;
+  }
+  return free == free_grains_.load();
+}
+
+Region& Allocator::region_of(std::uint64_t offset) const {
+  const std::uint64_t index = offset / region_bytes_;
+  GD2FS_ASSERT(offset >= begin_ && index < regions_.size());
+  return *regions_[index];
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,62 @@
+// Extent: a run of arena memory, and the allocator that cuts and rejoins such runs.
+//
+// Two-level segregated fit over grains of 4 KiB, in regions with one lock each. What is asked for never has to be
+// contiguous: it comes as parts of at most 2 MiB, halved as long as no free run is large enough. So an allocation
+// fails only when fewer bytes are free than it wants. The arena itself is never touched: all bookkeeping lies beside it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "limits.h"
+
+namespace gd2fs {
+
+struct Extent {
+  std::uint64_t offset = 0;  // in the arena, a multiple of GRAIN_BYTES
+  std::uint32_t bytes = 0;   // used bytes; what is taken is this rounded up to whole grains
+  std::uint32_t place = 0;   // in the piece: the bytes of the extents before it
+  std::uint32_t record = 0;  // its self-describing record in the arena (0: none)
+  std::uint32_t block = 0;   // the allocator's own number for it
+};
+
+inline constexpr std::uint64_t whole_grains(std::uint64_t bytes) noexcept {
+  return (bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+}
+
+class Region;
+
+class Allocator {
+ public:
+  /// Hands out `[begin, end)`, both multiples of GRAIN_BYTES.
+  Allocator(std::uint64_t begin, std::uint64_t end);
+  ~Allocator();
+
+  /// Appends extents that hold `bytes` in all. False, and nothing taken, when fewer are free.
+  bool allocate(std::uint64_t bytes, std::vector<Extent>& out);
+  /// One run that starts at a multiple of its length (a power of two of grains), or nothing.
+  std::optional<Extent> allocate_aligned(std::uint32_t bytes);
+  void free(std::span<const Extent> extents);
+
+  std::uint64_t free_bytes() const noexcept { return free_grains_.load() * GRAIN_BYTES; }
+  std::uint64_t free_runs() const;  // how many separate free runs there are
+  /// Walks every block: they tile the memory, no two free ones touch, lists and sums agree.
+  bool is_consistent() const;
+
+ private:
+  Region& region_of(std::uint64_t offset) const;
+  std::uint64_t take(std::uint64_t grains, std::vector<Extent>& out);
+
+  std::uint64_t begin_;
+  std::uint64_t region_bytes_;
+  std::atomic<std::uint64_t> free_grains_{
+      0};  // promised ones are taken off before they are cut from a region
+  std::vector<std::unique_ptr<Region>> regions_;
+};
+
+}  // namespace gd2fs

@@ -1,0 +1,50 @@
+// FileTable: pieces of files by name, then chunk, then tag.
+//
+// Not thread-safe: a shard of the index owns one. A chunk seldom has more than a few hundred pieces, and at most
+// PIECES_PER_CHUNK_MAX: they are kept in a plain list.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "piece.h"
+
+namespace gd2fs {
+
+// A record lists at most SEGMENTS_PER_CHUNK_MAX of them; the rest is staged, or no longer listed.
+inline constexpr std::size_t PIECES_PER_CHUNK_MAX = 4 * SEGMENTS_PER_CHUNK_MAX;
+
+class FileTable {
+ public:
+  struct Entry {
+    std::uint64_t tag = 0;
+    Piece* piece = nullptr;
+  };
+  using Chunk = std::vector<Entry>;
+  using File = std::map<std::uint64_t, Chunk>;
+
+  Piece* find(std::string_view name, std::uint64_t chunk, std::uint64_t tag) const;
+  /// The live piece of the highest seq that covers the whole range, or nothing.
+  Piece* find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
+                     std::uint64_t length) const;
+  /// All pieces of a chunk, or nothing.
+  const Chunk* chunk(std::string_view name, std::uint64_t chunk) const;
+  /// The live pieces of a chunk that live ones of a higher seq cover fully.
+  std::vector<Piece*> covered(std::string_view name, std::uint64_t chunk) const;
+  /// Any `count_max` pieces of a file.
+  std::vector<Piece*> some_of(std::string_view name, std::size_t count_max) const;
+  /// The first file after `after`, in order of names, or nothing.
+  const std::string* next_name(std::string_view after) const;
+
+  void add(Piece& piece);
+  void remove(Piece& piece);
+
+ private:
+  std::map<std::string, File, std::less<>> files_;
+};
+
+}  // namespace gd2fs

@@ -1,0 +1,387 @@
+#include "index.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "assertion.h"
+#include "eviction/lru.h"
+#include "file_table.h"
+#include "name.h"
+#include "page_table.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::size_t LOOKED_MAX = 4096;       // pieces looked at for one victim
+constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lock
+constexpr std::size_t REMOVED_PER_STEP = 64;
+constexpr std::uint64_t NEVER = ~std::uint64_t{0};
+
+std::int64_t clock_ms(clockid_t clock) noexcept {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+std::uint64_t steady_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  GD2FS_ASSERT(getrandom(&seed, sizeof seed, 0) == sizeof seed);
+  return seed;
+}
+
+}  // namespace
+
+struct Index::Shard {
+  using ByTime = std::set<std::pair<std::int64_t, Piece*>>;
+
+  // Guards: everything below but `oldest_ns`. Held for arithmetic only; under it at most the account's lock is taken.
+  mutable std::mutex mutex;
+  PageTable pages;
+  FileTable files;
+  Lru policy;
+  ByTime staged;    // by when they were staged
+  ByTime expiring;  // by when their time to live ends
+  std::atomic<std::uint64_t> oldest_ns{
+      NEVER};  // when the policy's candidate was last used: a hint without the lock
+
+  void note_oldest() noexcept {
+    const EvictionHook* const oldest = policy.candidate();
+    oldest_ns.store(oldest == nullptr ? NEVER : oldest->used_ns, std::memory_order_relaxed);
+  }
+};
+
+Index::Moment Index::Moment::now() noexcept {
+  return {clock_ms(CLOCK_BOOTTIME), gd2fs::steady_ns()};
+}
+
+Index::Index(Account& account, Ledger& ledger)
+    : account_(account), ledger_(ledger), seed_(random_seed()) {
+  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+}
+
+Index::~Index() { clear_all(); }
+
+void Index::clear_all() {
+  for (auto& shard : shards_) {
+    for (;;) {
+      PieceRef last;
+      const std::lock_guard lock(shard->mutex);
+      EvictionHook* const hook = shard->policy.candidate();
+      if (hook == nullptr) break;
+      last = retire(*shard, *hook->piece);
+    }
+  }
+}
+
+bool Index::add_page(const PieceRef& page, Removed& removed) {
+  page->name_hash_ = hash_of(page->name_);
+  Shard& shard = shard_of(page->name_hash_);
+  const Moment now = Moment::now();
+  const std::lock_guard lock(shard.mutex);
+  if (Piece* const other = shard.pages.find(page->name_, page->name_hash_)) {
+    if (other->expires_ms_ == 0 || other->expires_ms_ > now.boottime_ms) return false;
+    removed.push_back(retire(shard, *other));
+    ++expired_;
+  }
+  shard.pages.add(*page);
+  enter(shard, page, PieceState::live, now);
+  return true;
+}
+
+bool Index::add_staged(const PieceRef& piece, Removed& removed) {
+  piece->name_hash_ = hash_of(piece->name_);
+  Shard& shard = shard_of(piece->name_hash_);
+  const Moment now = Moment::now();
+  const std::lock_guard lock(shard.mutex);
+  if (shard.files.find(piece->name_, piece->chunk_, piece->tag_) != nullptr) return false;
+  const FileTable::Chunk* const chunk = shard.files.chunk(piece->name_, piece->chunk_);
+  if (chunk != nullptr && chunk->size() >= PIECES_PER_CHUNK_MAX) {
+    const auto oldest = std::min_element(
+        chunk->begin(), chunk->end(),
+        [](const auto& a, const auto& b) { return a.piece->staged_ms_ < b.piece->staged_ms_; });
+    removed.push_back(retire(shard, *oldest->piece));
+  }
+  shard.files.add(*piece);
+  enter(shard, piece, PieceState::staged, now);
+  return true;
+}
+
+PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                        std::uint64_t seq, bool& is_first, Removed& removed) {
+  is_first = false;
+  Shard& shard = shard_of(hash_of(name));
+  const std::lock_guard lock(shard.mutex);
+  Piece* const piece = shard.files.find(name, chunk, tag);
+  if (piece == nullptr) return nullptr;
+  const PieceRef found = piece->indexed_;
+  if (piece->state() == PieceState::live) return found;
+  is_first = true;
+  shard.staged.erase({piece->staged_ms_, piece});
+  piece->seq_ = seq;
+  piece->state_ = PieceState::live;
+  account_.move(Use::staged, Use::live, piece->taken_bytes());
+  ++pieces_;
+  for (Piece* const old : shard.files.covered(name, chunk)) removed.push_back(retire(shard, *old));
+  return found;
+}
+
+PieceRef Index::find_page(std::string_view name, bool is_use) {
+  const std::uint64_t hash = hash_of(name);
+  Shard& shard = shard_of(hash);
+  PieceRef expired;  // let go after the lock
+  const std::lock_guard lock(shard.mutex);
+  return give(shard, shard.pages.find(name, hash), is_use, expired);
+}
+
+PieceRef Index::find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                           bool is_use) {
+  Shard& shard = shard_of(hash_of(name));
+  PieceRef expired;
+  const std::lock_guard lock(shard.mutex);
+  return give(shard, shard.files.find(name, chunk, tag), is_use, expired);
+}
+
+PieceRef Index::find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
+                            std::uint64_t length, bool is_use) {
+  Shard& shard = shard_of(hash_of(name));
+  PieceRef expired;
+  const std::lock_guard lock(shard.mutex);
+  return give(shard, shard.files.find_latest(name, chunk, offset, length), is_use, expired);
+}
+
+PieceRef Index::take_page(std::string_view name) {
+  const std::uint64_t hash = hash_of(name);
+  Shard& shard = shard_of(hash);
+  const std::lock_guard lock(shard.mutex);
+  Piece* const piece = shard.pages.find(name, hash);
+  return piece == nullptr ? nullptr : retire(shard, *piece);
+}
+
+PieceRef Index::take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag) {
+  Shard& shard = shard_of(hash_of(name));
+  const std::lock_guard lock(shard.mutex);
+  Piece* const piece = shard.files.find(name, chunk, tag);
+  return piece == nullptr ? nullptr : retire(shard, *piece);
+}
+
+PieceRef Index::take(const PieceRef& piece) {
+  Shard& shard = shard_of(hash_of(piece->name_));
+  const std::lock_guard lock(shard.mutex);
+  return piece->indexed_ == nullptr ? nullptr : retire(shard, *piece);
+}
+
+void Index::take_some_of_file(std::string_view name, std::size_t count_max, Removed& removed) {
+  Shard& shard = shard_of(hash_of(name));
+  const std::lock_guard lock(shard.mutex);
+  for (Piece* const piece : shard.files.some_of(name, count_max))
+    removed.push_back(retire(shard, *piece));
+}
+
+void Index::take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed) {
+  for (auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex);
+    while (removed.size() < count_max && !shard->expiring.empty()) {
+      const auto [expires_ms, piece] = *shard->expiring.begin();
+      if (expires_ms > boottime_ms) break;
+      removed.push_back(retire(*shard, *piece));
+      ++expired_;
+    }
+  }
+}
+
+// Oldest first over all shards: from the shard whose candidate is oldest, as long as no other shard's is older.
+PieceRef Index::take_victim() {
+  const Moment now = Moment::now();
+  for (std::size_t looked = 0; looked < LOOKED_MAX;) {
+    Shard* oldest = nullptr;
+    std::uint64_t first_ns = NEVER, second_ns = NEVER;
+    for (const auto& shard : shards_) {
+      const std::uint64_t used_ns = shard->oldest_ns.load(std::memory_order_relaxed);
+      if (used_ns < first_ns) {
+        second_ns = std::exchange(first_ns, used_ns);
+        oldest = shard.get();
+      } else {
+        second_ns = std::min(second_ns, used_ns);
+      }
+    }
+    // Everything was used or passed over since we began: all of it is held.
+    if (oldest == nullptr || first_ns >= now.steady_ns) return nullptr;
+    if (PieceRef victim = victim_of(*oldest, now, std::min(second_ns, now.steady_ns - 1), looked))
+      return victim;
+  }
+  return nullptr;
+}
+
+PieceRef Index::victim_of(Shard& shard, Moment now, std::uint64_t until_ns, std::size_t& looked) {
+  const std::lock_guard lock(shard.mutex);
+  PieceRef victim;
+  for (; looked < LOOKED_MAX; ++looked) {
+    EvictionHook* const hook = shard.policy.candidate();
+    if (hook == nullptr || hook->used_ns > until_ns) break;
+    Piece& piece = *hook->piece;
+    const bool is_young =
+        piece.state() == PieceState::staged && now.boottime_ms - piece.staged_ms_ < STAGED_MS;
+    // Nobody gets a new reference but under this lock: when ours is the only one, it stays so.
+    if (!is_young && piece.indexed_.use_count() == 1) {
+      victim = retire(shard, piece);
+      break;
+    }
+    shard.policy.passed_over(*hook, now.steady_ns);
+  }
+  ++looked;
+  shard.note_oldest();
+  return victim;
+}
+
+void Index::visit_pages(std::string_view name_space,
+                        const std::function<void(const Piece&)>& visit) {
+  for (auto& shard : shards_) {
+    std::size_t buckets = 0;
+    for (std::size_t bucket = 0;;) {
+      const std::lock_guard lock(shard->mutex);
+      if (std::exchange(buckets, shard->pages.buckets()) != shard->pages.buckets())
+        bucket = 0;  // it grew
+      const std::size_t end = std::min(bucket + BUCKETS_PER_STEP, buckets);
+      for (; bucket < end; ++bucket) {
+        shard->pages.visit(bucket, [&](Piece& page) {
+          if (namespace_of(page.name_, true) == name_space) visit(page);
+        });
+      }
+      if (bucket == buckets) break;
+    }
+  }
+}
+
+std::size_t Index::clear(std::string_view name_space,
+                         const std::function<void(Removed&)>& release) {
+  std::size_t count = 0;
+  for (auto& shard : shards_) {
+    std::size_t buckets = 0;
+    for (std::size_t bucket = 0; bucket == 0 || bucket < buckets;) {
+      Removed removed;
+      {
+        const std::lock_guard lock(shard->mutex);
+        if (std::exchange(buckets, shard->pages.buckets()) != shard->pages.buckets()) bucket = 0;
+        const std::size_t end = std::min(bucket + BUCKETS_PER_STEP, buckets);
+        for (; bucket < end && removed.size() < REMOVED_PER_STEP; ++bucket) {
+          shard->pages.visit(bucket, [&](Piece& page) {
+            if (namespace_of(page.name_, true) == name_space)
+              removed.push_back(retire(*shard, page));
+          });
+        }
+      }
+      count += removed.size();
+      release(removed);
+    }
+    clear_files(*shard, name_space, release, count);
+  }
+  return count;
+}
+
+void Index::clear_files(Shard& shard, std::string_view name_space,
+                        const std::function<void(Removed&)>& release, std::size_t& count) {
+  const std::string prefix = "/" + std::string(name_space) + "/";
+  for (;;) {
+    Removed removed;
+    {
+      const std::lock_guard lock(shard.mutex);
+      const std::string* name = shard.files.next_name(prefix);
+      if (name == nullptr || !name->starts_with(prefix)) return;
+      for (Piece* const piece : shard.files.some_of(*name, REMOVED_PER_STEP))
+        removed.push_back(retire(shard, *piece));
+    }
+    count += removed.size();
+    release(removed);
+  }
+}
+
+void Index::staged_before(std::int64_t boottime_ms, std::size_t count_max,
+                          const std::function<void(const Piece&)>& visit) const {
+  std::size_t count = 0;
+  for (const auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex);
+    for (const auto& [staged_ms, piece] : shard->staged) {
+      if (count == count_max || boottime_ms - staged_ms < STAGED_MS) break;
+      visit(*piece);
+      ++count;
+    }
+  }
+}
+
+std::uint64_t Index::hash_of(std::string_view name) const noexcept {
+  return XXH3_64bits_withSeed(name.data(), name.size(), seed_);
+}
+
+// The table inside a shard uses the low bits.
+Index::Shard& Index::shard_of(std::uint64_t hash) const noexcept {
+  return *shards_[(hash >> 32) % SHARDS];
+}
+
+void Index::enter(Shard& shard, const PieceRef& piece, PieceState state, Moment now) {
+  GD2FS_ASSERT(piece->state() == PieceState::filling && piece->indexed_ == nullptr);
+  piece->indexed_ = piece;
+  piece->staged_ms_ = now.boottime_ms;
+  piece->state_ = state;
+  const bool is_live = state == PieceState::live;
+  account_.move(Use::filling, is_live ? Use::live : Use::staged, piece->taken_bytes());
+  if (is_live)
+    ++pages_;
+  else
+    shard.staged.insert({piece->staged_ms_, piece.get()});
+  if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
+  shard.policy.add(piece->use_, *piece, now.steady_ns);
+  shard.note_oldest();
+}
+
+// Live or staged -> zombie: found by nobody from here on, freed when the last reference goes.
+PieceRef Index::retire(Shard& shard, Piece& piece) {
+  const PieceState state = piece.state();
+  if (piece.is_page_)
+    shard.pages.remove(piece);
+  else
+    shard.files.remove(piece);
+  if (state == PieceState::staged)
+    shard.staged.erase({piece.staged_ms_, &piece});
+  else
+    --(piece.is_page_ ? pages_ : pieces_);
+  if (piece.expires_ms_ != 0) shard.expiring.erase({piece.expires_ms_, &piece});
+  shard.policy.remove(piece.use_);
+  shard.note_oldest();
+  account_.move(state == PieceState::live ? Use::live : Use::staged, Use::zombie,
+                piece.taken_bytes());
+  // Either we see the records here, or the one who writes them sees the zombie: they are struck in any case.
+  piece.state_ = PieceState::zombie;
+  if (piece.has_records_) {
+    for (const Extent& extent : piece.extents_) ledger_.strike(extent.record);
+  }
+  return std::move(piece.indexed_);
+}
+
+PieceRef Index::give(Shard& shard, Piece* piece, bool is_use, PieceRef& expired) {
+  if (piece == nullptr) return nullptr;
+  if (piece->expires_ms_ != 0 && piece->expires_ms_ <= clock_ms(CLOCK_BOOTTIME)) {
+    expired = retire(shard, *piece);
+    ++expired_;
+    return nullptr;
+  }
+  if (is_use) {
+    shard.policy.use(piece->use_, steady_ns());
+    shard.note_oldest();
+  }
+  return piece->indexed_;
+}
+
+}  // namespace gd2fs

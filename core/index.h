@@ -1,0 +1,99 @@
+// Index: which pieces are here. Pages by name; pieces of files by name, chunk and tag.
+//
+// Shards by name, each with a lock held for arithmetic only: no bytes of the cache are touched under one. What is
+// removed is handed back, so that its memory is freed after the lock is let go.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account.h"
+#include "error.h"
+#include "ledger.h"
+#include "piece.h"
+
+namespace gd2fs {
+
+class Index {
+ public:
+  /// Let these go outside any lock: their memory is freed with the last reference.
+  using Removed = std::vector<PieceRef>;
+
+  struct Moment {
+    std::int64_t boottime_ms = 0;
+    std::uint64_t steady_ns = 0;
+    static Moment now() noexcept;
+  };
+
+  Index(Account& account, Ledger& ledger);
+  ~Index();
+  void clear_all();  // when everything ends
+
+  /// FILLING -> LIVE. False when a complete page has that name already.
+  bool add_page(const PieceRef& page, Removed& removed);
+  /// FILLING -> STAGED. False when that tag is there already.
+  bool add_staged(const PieceRef& piece, Removed& removed);
+  /// STAGED -> LIVE. The piece, or nothing when it is not here; `is_first` when this call made it live.
+  PieceRef publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq,
+                   bool& is_first, Removed& removed);
+
+  PieceRef find_page(std::string_view name, bool is_use);
+  PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
+  PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
+                       std::uint64_t length, bool is_use);
+
+  /// These answer the removed piece, or nothing when it was not there.
+  PieceRef take_page(std::string_view name);
+  PieceRef take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
+  /// Nothing when it is no longer the indexed one.
+  PieceRef take(const PieceRef& piece);
+  /// Up to `count_max` pieces of a file.
+  void take_some_of_file(std::string_view name, std::size_t count_max, Removed& removed);
+  /// Up to `count_max` pages and pieces whose time to live is over.
+  void take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed);
+  /// The least recently used one that nobody refers to and that is not young and staged. Nothing: none was found
+  /// among those looked at, a bounded number.
+  PieceRef take_victim();
+
+  /// Walks all pages of a namespace, a few at a time under the lock; the visitor must not call the index. Pages that
+  /// come or go meanwhile may be missed; one may be seen twice when its shard grows.
+  void visit_pages(std::string_view name_space, const std::function<void(const Piece&)>& visit);
+  /// Removes all pages and pieces of a namespace, a few at a time; `release` gets each lot outside the lock.
+  std::size_t clear(std::string_view name_space, const std::function<void(Removed&)>& release);
+  /// Staged pieces older than STAGED_MS, up to `count_max`. They stay.
+  void staged_before(std::int64_t boottime_ms, std::size_t count_max,
+                     const std::function<void(const Piece&)>& visit) const;
+
+  std::uint64_t pages() const noexcept { return pages_.load(); }
+  std::uint64_t pieces() const noexcept { return pieces_.load(); }
+  std::uint64_t expired() const noexcept { return expired_.load(); }
+
+ private:
+  struct Shard;
+  static constexpr std::size_t SHARDS = 64;
+
+  std::uint64_t hash_of(std::string_view name) const noexcept;
+  Shard& shard_of(std::uint64_t hash) const noexcept;
+  void enter(Shard& shard, const PieceRef& piece, PieceState state, Moment now);
+  PieceRef retire(Shard& shard, Piece& piece);
+  PieceRef give(Shard& shard, Piece* piece, bool is_use, PieceRef& expired);
+  PieceRef victim_of(Shard& shard, Moment now, std::uint64_t until_ns, std::size_t& looked);
+  void clear_files(Shard& shard, std::string_view name_space,
+                   const std::function<void(Removed&)>& release, std::size_t& count);
+
+  Account& account_;
+  Ledger& ledger_;
+  const std::uint64_t seed_;  // so that nobody can choose names that meet in one place
+  std::atomic<std::uint64_t> pages_{0};
+  std::atomic<std::uint64_t> pieces_{0};
+  std::atomic<std::uint64_t> expired_{0};  // removed because their time to live was over
+  std::array<std::unique_ptr<Shard>, SHARDS> shards_;
+};
+
+}  // namespace gd2fs

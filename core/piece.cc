@@ -1,0 +1,42 @@
+#include "piece.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "assertion.h"
+#include "store.h"
+
+namespace gd2fs {
+
+Piece::~Piece() {
+  if (store_ != nullptr) store_->let_go(*this);
+}
+
+void Piece::runs(std::uint64_t offset, std::uint64_t length,
+                 std::vector<std::span<std::byte>>& out) const {
+  GD2FS_ASSERT(offset <= length_ && length <= length_ - offset);
+  if (length == 0) return;
+  auto extent =
+      std::upper_bound(extents_.begin(), extents_.end(), offset,
+                       [](std::uint64_t at, const Extent& other) { return at < other.place; });
+  for (--extent; length > 0; ++extent) {
+    const std::uint64_t skip = offset - extent->place;
+    const std::uint64_t count = std::min<std::uint64_t>(length, extent->bytes - skip);
+    out.emplace_back(arena_ + extent->offset + skip, count);
+    offset += count;
+    length -= count;
+  }
+}
+
+std::uint64_t Piece::hash_of(std::uint64_t offset, std::uint64_t length) const {
+  std::vector<std::span<std::byte>> spans;
+  runs(offset, length, spans);
+  if (spans.size() == 1) return XXH3_64bits(spans[0].data(), spans[0].size());
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  for (const auto span : spans) XXH3_64bits_update(&state, span.data(), span.size());
+  return XXH3_64bits_digest(&state);
+}
+
+}  // namespace gd2fs

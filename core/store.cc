@@ -1,0 +1,272 @@
+#include "store.h"
+
+#include <time.h>
+
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "account.h"
+#include "assertion.h"
+#include "evictor.h"
+#include "extent.h"
+#include "index.h"
+#include "ledger.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::size_t FILE_STEP_PIECES = 64;  // of a dropped file, under one hold of a lock
+
+std::uint64_t share_of(std::uint64_t bytes, double share) {
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * share);
+}
+
+}  // namespace
+
+std::int64_t boottime_ms() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+struct Store::State {
+  State(Arena opened, const StoreOptions& options)
+      : arena(std::move(opened)),
+        account(arena.bytes(), arena.bytes() / FILLING_SHARE),
+        allocator(Ledger::front_bytes(arena.bytes()), arena.bytes()),
+        ledger(arena.memory(), options.node_name, options.boot, allocator, account),
+        index(account, ledger) {
+    evictor.emplace(index, account, share_of(arena.bytes(), options.evict_above),
+                    share_of(arena.bytes(), options.evict_below));
+  }
+
+  Arena arena;
+  Account account;
+  Allocator allocator;
+  Ledger ledger;
+  Index index;
+  std::optional<Evictor> evictor;  // until the end begins
+  std::atomic<std::uint64_t> corrupt_pieces{0};
+};
+
+Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
+  const double below = options.evict_below, above = options.evict_above;
+  if (!(below > 0 && below <= above && above <= 1)) {
+    return Error{"watermarks " + std::to_string(below) + " and " + std::to_string(above) +
+                     " do not follow each other between 0 and 1",
+                 "set evict_below <= evict_above"};
+  }
+  auto arena = Arena::open(options.arena);
+  if (!arena) return arena.error();
+  return std::make_unique<Store>(std::make_unique<State>(std::move(*arena), options));
+}
+
+Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Store::~Store() {
+  state_->evictor.reset();
+  state_->index.clear_all();
+  const Account::Sums sums = state_->account.sums();
+  // A reference that is left would read memory that is no longer mapped.
+  GD2FS_ASSERT(sums[static_cast<std::size_t>(Use::filling)] == 0);
+  GD2FS_ASSERT(sums[static_cast<std::size_t>(Use::zombie)] == 0);
+}
+
+Reserved Store::reserve(const PieceSpec& spec) {
+  const std::uint64_t length_max = spec.is_page ? PAGE_BYTES_MAX : CHUNK_BYTES_MAX;
+  if (spec.length == 0 || spec.length > length_max || spec.name.size() > NAME_BYTES_MAX)
+    return {Status::full, nullptr};
+  if (has(spec)) return {Status::have, nullptr};
+  const std::uint64_t bytes = whole_grains(spec.length);
+  std::uint64_t evicted = 0;
+  for (;;) {
+    const Account::Admission admission = state_->account.admit(bytes);
+    if (admission.verdict == Account::Verdict::admitted) {
+      state_->evictor->note_used(state_->arena.bytes() - admission.free_bytes);
+      return {Status::ok, make_piece(spec)};
+    }
+    if (admission.verdict == Account::Verdict::too_large) return {Status::full, nullptr};
+    if (admission.verdict == Account::Verdict::busy) return {Status::retry, nullptr};
+    // Short of bytes. What we free another writer may take: the budget ends that.
+    const std::uint64_t freed =
+        evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one() : 0;
+    if (freed == 0) return {Status::retry, nullptr};
+    evicted += freed;
+  }
+}
+
+Status Store::publish_page(const PieceRef& piece) {
+  GD2FS_ASSERT(piece->is_page_ && piece->state() == PieceState::filling);
+  Index::Removed removed;
+  if (!state_->index.add_page(piece, removed)) return Status::have;
+  write_records(*piece);
+  return Status::ok;
+}
+
+Status Store::stage(const PieceRef& piece) {
+  GD2FS_ASSERT(!piece->is_page_ && piece->state() == PieceState::filling);
+  Index::Removed removed;
+  return state_->index.add_staged(piece, removed) ? Status::ok : Status::have;
+}
+
+Status Store::publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                      std::uint64_t seq) {
+  Index::Removed removed;
+  bool is_first = false;
+  const PieceRef piece = state_->index.publish(name, chunk, tag, seq, is_first, removed);
+  if (piece == nullptr) return Status::miss;
+  if (is_first) write_records(*piece);
+  return Status::ok;
+}
+
+PieceRef Store::find_page(std::string_view name, bool is_use) {
+  return state_->index.find_page(name, is_use);
+}
+
+PieceRef Store::find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                           bool is_use) {
+  return state_->index.find_piece(name, chunk, tag, is_use);
+}
+
+PieceRef Store::find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
+                            std::uint64_t length, bool is_use) {
+  return state_->index.find_latest(name, chunk, offset, length, is_use);
+}
+
+bool Store::drop_page(std::string_view name) { return state_->index.take_page(name) != nullptr; }
+
+bool Store::drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag) {
+  return state_->index.take_piece(name, chunk, tag) != nullptr;
+}
+
+std::size_t Store::drop_file(std::string_view name) {
+  std::size_t count = 0;
+  Index::Removed removed;
+  do {
+    removed.clear();
+    state_->index.take_some_of_file(name, FILE_STEP_PIECES, removed);
+    count += removed.size();
+  } while (removed.size() == FILE_STEP_PIECES);
+  return count;
+}
+
+std::size_t Store::clear(std::string_view name_space) {
+  return state_->index.clear(name_space, [](Index::Removed& removed) { removed.clear(); });
+}
+
+void Store::quarantine(const PieceRef& piece) {
+  if (state_->index.take(piece) != nullptr) ++state_->corrupt_pieces;
+}
+
+std::vector<wire::ListEntry> Store::list_pages(std::string_view name_space, std::string_view after,
+                                               std::size_t count_max, bool& more) {
+  // The smallest keys seen so far, and one more, which tells that others follow.
+  std::map<std::string, std::uint64_t, std::less<>> keys;
+  const std::size_t skip = name_space.size() + 1;
+  state_->index.visit_pages(name_space, [&](const Piece& page) {
+    const std::string_view key = std::string_view(page.name()).substr(skip);
+    if (!after.empty() && key <= after) return;
+    if (keys.size() > count_max && key >= keys.rbegin()->first) return;
+    keys.emplace(key, page.length());
+    if (keys.size() > count_max + 1) keys.erase(std::prev(keys.end()));
+  });
+  more = keys.size() > count_max;
+  if (more) keys.erase(std::prev(keys.end()));
+  std::vector<wire::ListEntry> entries;
+  for (const auto& [key, bytes] : keys) entries.push_back({key, bytes});
+  return entries;
+}
+
+std::vector<Store::StagedName> Store::staged_before(std::int64_t boottime_ms,
+                                                    std::size_t count_max) {
+  std::vector<StagedName> names;
+  state_->index.staged_before(boottime_ms, count_max, [&](const Piece& piece) {
+    names.push_back({piece.name(), piece.chunk(), piece.tag()});
+  });
+  return names;
+}
+
+StoreCounts Store::counts() const {
+  const Account::Sums sums = state_->account.sums();
+  const auto of = [&](Use use) { return sums[static_cast<std::size_t>(use)]; };
+  StoreCounts counts;
+  counts.arena_bytes = state_->arena.bytes();
+  counts.free_bytes = of(Use::free);
+  counts.filling_bytes = of(Use::filling);
+  counts.staged_bytes = of(Use::staged);
+  counts.live_bytes = of(Use::live);
+  counts.zombie_bytes = of(Use::zombie);
+  counts.record_bytes = of(Use::records);
+  counts.pages = state_->index.pages();
+  counts.pieces = state_->index.pieces();
+  counts.evicted_pieces = state_->evictor->evicted_pieces();
+  counts.evicted_bytes = state_->evictor->evicted_bytes();
+  counts.expired_pieces = state_->index.expired();
+  counts.corrupt_pieces = state_->corrupt_pieces.load();
+  return counts;
+}
+
+const Arena& Store::arena() const { return state_->arena; }
+
+bool Store::has(const PieceSpec& spec) {
+  return spec.is_page ? find_page(spec.name, true) != nullptr
+                      : find_piece(spec.name, spec.chunk, spec.tag, false) != nullptr;
+}
+
+// The bytes are admitted: the account holds them as filling.
+PieceRef Store::make_piece(const PieceSpec& spec) {
+  struct Made : Piece {};
+  const auto piece = std::make_shared<Made>();
+  Piece& made = *piece;
+  made.name_ = spec.name;
+  made.is_page_ = spec.is_page;
+  made.chunk_ = spec.chunk;
+  made.tag_ = spec.tag;
+  made.offset_ = spec.offset;
+  made.length_ = spec.length;
+  made.expires_ms_ = spec.ttl_s == 0 ? 0 : boottime_ms() + std::int64_t{spec.ttl_s} * 1000;
+  made.arena_ = state_->arena.memory().data();
+  made.hashes_.resize(wire::blocks_of(spec.length));
+  // The allocator frees before the account does: what is admitted is there.
+  GD2FS_ASSERT(state_->allocator.allocate(spec.length, made.extents_));
+  made.store_ = this;
+  return piece;
+}
+
+// The piece is in the index by now. When it was removed meanwhile, the records are struck here or there (Index::retire).
+void Store::write_records(Piece& piece) {
+  ExtentRecord record;
+  record.name = piece.name_;
+  record.is_page = piece.is_page_;
+  record.chunk = piece.chunk_;
+  record.tag = piece.tag_;
+  record.seq = piece.seq();
+  record.offset = piece.offset_;
+  record.length = piece.length_;
+  record.expires_ms = piece.expires_ms_;
+  for (Extent& extent : piece.extents_) {
+    record.extent = extent;
+    const std::size_t first = wire::blocks_of(extent.place);
+    const std::size_t last = wire::blocks_of(std::uint64_t{extent.place} + extent.bytes);
+    record.hashes = piece.hashes().subspan(first, last - first);
+    extent.record = state_->ledger.write(record);
+  }
+  piece.has_records_ = true;
+  if (piece.state() != PieceState::zombie) return;
+  for (const Extent& extent : piece.extents_) state_->ledger.strike(extent.record);
+}
+
+void Store::let_go(Piece& piece) {
+  const PieceState state = piece.state();
+  GD2FS_ASSERT(state == PieceState::filling || state == PieceState::zombie);
+  for (const Extent& extent : piece.extents_) state_->ledger.release(extent.record);
+  state_->allocator.free(piece.extents_);
+  state_->account.move(state == PieceState::filling ? Use::filling : Use::zombie, Use::free,
+                       piece.taken_bytes());
+}
+
+}  // namespace gd2fs
