@@ -23,7 +23,7 @@ from gd2fs.metrics import NodeCollector
 PROBE_MS = 500  # for a peer to say which list it has
 PROBES_AT_ONCE = 16
 PROBE_AGAIN_S = 5.0  # peers that were not up are asked again after this long
-OTHER_CLUSTER = "cluster"  # in the message of a node that refuses another cluster's client
+OTHER_CLUSTER = "is of cluster `"  # how a node refuses those of another one
 
 log = logging.getLogger(__name__)
 
