@@ -1,0 +1,155 @@
+#include "bootstrap.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "io_thread.h"
+#include "transport/tcp.h"
+
+namespace gd2fs {
+
+namespace {
+
+/// One frame without payload.
+struct Frame {
+  wire::Header header;
+  wire::Bytes table;
+};
+
+Error timeout_error(std::uint32_t connect_ms) {
+  return {"no answer within " + std::to_string(connect_ms) + " ms",
+          "check that a GD2FS node listens there and that no firewall drops its packets"};
+}
+
+/// A blocking conversation on one socket until a deadline.
+class Conversation {
+ public:
+  Conversation(int fd, std::int64_t until_ms, std::uint32_t connect_ms)
+      : fd_(fd), until_ms_(until_ms), connect_ms_(connect_ms) {}
+
+  /// Nothing wrong: an empty message.
+  Error say(wire::View bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) {
+        bytes = bytes.subspan(static_cast<std::size_t>(sent));
+      } else if (Error fault = wait(POLLOUT, sent); !fault.message.empty()) {
+        return fault;
+      }
+    }
+    return {};
+  }
+
+  /// The next frame, which has to be of this kind.
+  Result<Frame> hear(wire::Kind kind) {
+    wire::Bytes bytes(HEADER_BYTES);
+    if (Error fault = fill(bytes, 0); !fault.message.empty()) return fault;
+    const auto header = wire::decode_header(bytes);
+    if (!header || header->payload_bytes() != 0) return stranger();
+    bytes.resize(HEADER_BYTES + header->table_bytes);
+    if (Error fault = fill(bytes, HEADER_BYTES); !fault.message.empty()) return fault;
+    const wire::View all(bytes);
+    if (!wire::check_matches(all.first(HEADER_BYTES), all.subspan(HEADER_BYTES)))
+      return stranger();
+    Frame frame{*header, wire::Bytes(bytes.begin() + HEADER_BYTES, bytes.end())};
+    if (header->kind == wire::Kind::goodbye)
+      return Error{"refused: " + wire::decode_goodbye(frame.table),
+                   "check the cluster's name and that client and nodes are of one release"};
+    if (header->kind != kind) return stranger();
+    return frame;
+  }
+
+  static Error stranger() {
+    return {"what answers there is not a GD2FS node of this version", "check host and port"};
+  }
+
+ private:
+  Error fill(wire::Bytes& bytes, std::size_t at) {
+    while (at < bytes.size()) {
+      const ssize_t received = recv(fd_, bytes.data() + at, bytes.size() - at, 0);
+      if (received > 0) {
+        at += static_cast<std::size_t>(received);
+      } else if (Error fault = wait(POLLIN, received); !fault.message.empty()) {
+        return fault;
+      }
+    }
+    return {};
+  }
+
+  Error wait(short events, ssize_t answer) {
+    const bool is_again = answer < 0 && (errno == EAGAIN || errno == EINTR);
+    if (!is_again) return {"the connection was closed", "look at the log of that node"};
+    pollfd watched{fd_, events, 0};
+    const std::int64_t left_ms = until_ms_ - now_ms();
+    if (left_ms <= 0 || poll(&watched, 1, static_cast<int>(left_ms)) == 0)
+      return timeout_error(connect_ms_);
+    return {};
+  }
+
+  int fd_;
+  std::int64_t until_ms_;
+  std::uint32_t connect_ms_;
+};
+
+Result<wire::Map> greet(Conversation& with, const wire::Hello& hello) {
+  wire::Bytes frame;
+  wire::encode_hello(frame, hello);
+  if (Error fault = with.say(frame); !fault.message.empty()) return fault;
+  auto challenge = with.hear(wire::Kind::challenge);
+  if (!challenge) return challenge.error();
+  const auto terms = wire::decode_challenge(challenge->table);
+  if (!terms || terms->version != wire::VERSION) return Conversation::stranger();
+  frame.clear();
+  wire::encode_proof(frame, wire::Proof{});
+  if (Error fault = with.say(frame); !fault.message.empty()) return fault;
+  if (auto welcome = with.hear(wire::Kind::welcome); !welcome) return welcome.error();
+  auto answer = with.hear(wire::Kind::map);
+  if (!answer) return answer.error();
+  auto map = wire::decode_map(answer->table);
+  if (!map || map->nodes.empty()) return Conversation::stranger();
+  return std::move(*map);
+}
+
+Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options,
+                      const wire::Hello& hello) {
+  const std::int64_t until_ms = now_ms() + options.connect_ms;
+  auto socket = tcp::connect_within(address, nullptr, static_cast<int>(options.connect_ms));
+  if (!socket) return socket.error();
+  Conversation conversation(socket->get(), until_ms, options.connect_ms);
+  return greet(conversation, hello);
+}
+
+}  // namespace
+
+Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello) {
+  if (options.seeds.empty())
+    return Error{"no node is named to connect to", "name at least one seed as `HOST:PORT`"};
+  Error all;
+  const auto note = [&](const std::string& seed, const Error& fault) {
+    all.message += (all.message.empty() ? "cannot reach " : "; ") + seed + ": " + fault.message;
+    if (!fault.hint.empty()) all.hint = fault.hint;
+  };
+  for (const std::string& seed : options.seeds) {
+    auto target = tcp::parse_host_port(seed);
+    if (!target) {
+      note(seed, target.error());
+      continue;
+    }
+    auto addresses = tcp::resolve(*target);
+    if (!addresses) {
+      note(seed, addresses.error());
+      continue;
+    }
+    for (const tcp::Address& address : *addresses) {
+      auto map = ask(address, options, hello);
+      if (map) return Bootstrapped{std::move(*map), tcp::host_text(address)};
+      note(seed, map.error());
+    }
+  }
+  if (all.hint.empty()) all.hint = "start a node there, or name one that runs";
+  return all;
+}
+
+}  // namespace gd2fs

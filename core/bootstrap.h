@@ -1,0 +1,19 @@
+// Bootstrap: asks the first node that answers for the map. Blocks, for `connect`'s thread only.
+#pragma once
+
+#include <string>
+
+#include "client.h"
+#include "wire.h"
+
+namespace gd2fs {
+
+struct Bootstrapped {
+  wire::Map map;
+  std::string host;  // of the seed that answered: stands for the wildcard addresses of the map
+};
+
+/// Tries the seeds in order. The error names each of them and why it did not serve.
+Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello);
+
+}  // namespace gd2fs

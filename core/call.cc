@@ -1,0 +1,104 @@
+#include "call.h"
+
+#include <atomic>
+#include <cassert>
+#include <map>
+
+namespace gd2fs {
+
+namespace {
+
+/// Counts the answers that are still to come.
+struct Gather {
+  std::atomic<std::size_t> left;
+  std::function<void()> then;
+};
+
+}  // namespace
+
+bool Cutter::begins(std::size_t name_bytes, std::uint64_t body_bytes) {
+  const std::size_t table_bytes =
+      wire::request_table_bytes(op_, items_ + 1, names_bytes_ + name_bytes);
+  const bool is_new = items_ == 0 || items_ == ITEMS_MAX || table_bytes > TABLE_BYTES_MAX ||
+                      (bytes_ > 0 && bytes_ + body_bytes > bytes_max_);
+  if (is_new) {
+    items_ = 0;
+    names_bytes_ = 0;
+    bytes_ = 0;
+  }
+  ++items_;
+  names_bytes_ += name_bytes;
+  bytes_ += body_bytes;
+  return is_new;
+}
+
+RpcRef Call::new_rpc(wire::Op op) const {
+  auto rpc = std::make_shared<Rpc>(op, context_.operation, context_.deadline_ms);
+  rpc->request.head.map_epoch = network().map().epoch;
+  return rpc;
+}
+
+std::size_t Call::home_of(std::string_view path, std::uint64_t chunk) const {
+  return placement_first(network().placed(), path, chunk);
+}
+
+void Call::scatter(std::vector<Sent> rpcs, std::function<void()> then) {
+  sent_ = std::move(rpcs);
+  if (sent_.empty()) return then();
+  auto gather = std::make_shared<Gather>(sent_.size(), std::move(then));
+  std::map<std::size_t, std::vector<RpcRef>> by_node;
+  for (const Sent& each : sent_) {
+    each.rpc->done = [self = shared_from_this(), gather] {
+      if (gather->left.fetch_sub(1) == 1) gather->then();
+    };
+    by_node[each.node].push_back(each.rpc);
+  }
+  // From the first submit on the next step may run, on another thread.
+  for (auto& [node, list] : by_node) network().link(node).submit(std::move(list));
+}
+
+void Call::send(std::size_t node, RpcRef rpc, std::function<void()> then) {
+  std::vector<Sent> one;
+  one.push_back({node, std::move(rpc)});
+  scatter(std::move(one), std::move(then));
+}
+
+void Call::hint(std::size_t node, RpcRef rpc) {
+  rpc->operation = nullptr;
+  rpc->done = [] {};
+  std::vector<RpcRef> one;
+  one.push_back(std::move(rpc));
+  network().link(node).submit(std::move(one));
+}
+
+bool Call::after(std::int64_t delay_ms, std::function<void()> then) {
+  if (delay_ms >= left_ms()) return false;
+  network().after(delay_ms, [self = shared_from_this(), then = std::move(then)] { then(); });
+  return true;
+}
+
+void Call::finish(Outcome outcome) {
+  assert(on_end_ != nullptr);
+  const OnEnd on_end = std::move(on_end_);
+  on_end_ = nullptr;
+  sent_.clear();
+  on_end(std::move(outcome));
+}
+
+void Call::fail(Status status, const std::string& what, std::size_t node) {
+  Link& link = network().link(node);
+  Outcome outcome = outcome_of(status);
+  outcome.message = what + ": node `" + link.node_name() + "` answered " + status_name(status);
+  if (status == Status::unavailable)
+    outcome.message = what + ": node `" + link.node_name() +
+                      "` cannot be reached (" + link.last_fault() + "); retry, or take it as a miss";
+  if (status == Status::expired)
+    outcome.message = what + ": node `" + link.node_name() +
+                      "` did not answer before the deadline; retry, or allow more time";
+  if (status == Status::unknown)
+    outcome.message = what + ": node `" + link.node_name() +
+                      "` did not confirm it; read it back before doing it again";
+  finish(std::move(outcome));
+}
+
+}  // namespace gd2fs

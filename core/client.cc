@@ -1,0 +1,287 @@
+#include "client.h"
+
+#include <algorithm>
+
+#include "cluster_calls.h"
+#include "file_calls.h"
+#include "name.h"
+#include "page_calls.h"
+
+namespace gd2fs {
+
+namespace {
+
+std::string batch_fault(std::string_view name_space, std::span<const std::string> keys) {
+  if (std::string fault = namespace_fault(name_space); !fault.empty()) return fault;
+  if (keys.size() > BATCH_ITEMS_MAX)
+    return "a batch of " + std::to_string(keys.size()) + " keys: cut it into batches of at most " +
+           std::to_string(BATCH_ITEMS_MAX);
+  for (std::size_t at = 0; at < keys.size(); ++at)
+    if (std::string fault = key_fault(keys[at]); !fault.empty())
+      return "key " + std::to_string(at) + ": " + fault;
+  return {};
+}
+
+std::string page_buffers_fault(std::span<const std::string> keys, std::span<const Buffer> buffers,
+                               bool is_put) {
+  if (keys.size() != buffers.size())
+    return std::to_string(keys.size()) + " keys have " + std::to_string(buffers.size()) +
+           " buffers: give one buffer for each key";
+  for (std::size_t at = 0; at < buffers.size(); ++at)
+    if (buffers[at].bytes > PAGE_BYTES_MAX || (is_put && buffers[at].bytes == 0))
+      return "buffer " + std::to_string(at) + " has " + std::to_string(buffers[at].bytes) +
+             " bytes: a page has 1 to " + std::to_string(PAGE_BYTES_MAX);
+  return buffers_fault(buffers, !is_put);
+}
+
+std::vector<std::string> names_of(std::string_view name_space, std::span<const std::string> keys) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const std::string& key : keys) names.push_back(page_name(name_space, key));
+  return names;
+}
+
+std::string range_fault(std::string_view path, std::uint64_t offset,
+                        std::span<const Buffer> buffers, bool is_written) {
+  if (std::string fault = path_fault(path); !fault.empty()) return fault;
+  if (buffers.size() > BATCH_ITEMS_MAX)
+    return "a list of " + std::to_string(buffers.size()) + " buffers: at most " +
+           std::to_string(BATCH_ITEMS_MAX) + " are taken";
+  for (const Buffer& buffer : buffers)
+    if (buffer.bytes > FILE_BYTES_MAX)
+      return "a buffer of " + std::to_string(buffer.bytes) + " bytes is longer than any file";
+  if (offset > FILE_BYTES_MAX || total_bytes(buffers) > FILE_BYTES_MAX - offset)
+    return std::to_string(total_bytes(buffers)) + " bytes at " + std::to_string(offset) +
+           " reach past the largest file, " + std::to_string(FILE_BYTES_MAX) + " bytes";
+  return buffers_fault(buffers, is_written);
+}
+
+class NetworkClient : public Client {
+ public:
+  explicit NetworkClient(std::unique_ptr<Network> network)
+      : network_(std::move(network)), queue_(std::make_shared<CompletionQueue>()) {
+    gate_->network = network_.get();
+  }
+  ~NetworkClient() override {
+    {
+      const std::lock_guard lock(gate_->mutex);
+      gate_->network = nullptr;
+    }
+    network_->close();
+  }
+
+  OperationRef get_pages(std::string_view name_space, std::span<const std::string> keys,
+                         std::span<const Buffer> into, const CallOptions& options) override {
+    return pages(PageAction::get, name_space, keys, into, options);
+  }
+
+  OperationRef put_pages(std::string_view name_space, std::span<const std::string> keys,
+                         std::span<const Buffer> from, const CallOptions& options) override {
+    return pages(PageAction::put, name_space, keys, from, options);
+  }
+
+  OperationRef exists(std::string_view name_space, std::span<const std::string> keys,
+                      const CallOptions& options) override {
+    return pages(PageAction::exists, name_space, keys, {}, options);
+  }
+
+  OperationRef drop_pages(std::string_view name_space, std::span<const std::string> keys,
+                          const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(batch_fault(name_space, keys))) return call.operation();
+    start_drop(call.context(), names_of(name_space, keys), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef list_pages(std::string_view name_space, std::string_view after,
+                          std::size_t count_max, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(namespace_fault(name_space))) return call.operation();
+    if (!call.passes(after.empty() ? "" : key_fault(after))) return call.operation();
+    start_list(call.context(), {true, std::string(name_space), std::string(after), count_max},
+               call.on_end());
+    return call.operation();
+  }
+
+  OperationRef create(std::string_view path, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    start_create(call.context(), std::string(path), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef write(std::string_view path, std::uint64_t offset, std::span<const Buffer> from,
+                     const CallOptions& options) override {
+    return put_bytes(path, offset, from, false, options);
+  }
+
+  OperationRef append(std::string_view path, std::span<const Buffer> from,
+                      const CallOptions& options) override {
+    return put_bytes(path, 0, from, true, options);
+  }
+
+  OperationRef read(std::string_view path, std::uint64_t offset, std::span<const Buffer> into,
+                    const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(range_fault(path, offset, into, true))) return call.operation();
+    if (total_bytes(into) == 0) return call.end(Status::ok);
+    ReadSpec spec;
+    spec.path = path;
+    spec.offset = offset;
+    spec.into.assign(into.begin(), into.end());
+    start_read(call.context(), std::move(spec), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef stat(std::string_view path, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    start_stat(call.context(), std::string(path), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef truncate(std::string_view path, std::uint64_t size,
+                        const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    start_truncate(call.context(), std::string(path), size, call.on_end());
+    return call.operation();
+  }
+
+  OperationRef unlink(std::string_view path, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    start_unlink(call.context(), std::string(path), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef list_files(std::string_view prefix, std::string_view after, std::size_t count_max,
+                          const CallOptions& options) override {
+    Started call(*this, options);
+    const std::size_t longest = std::max(prefix.size(), after.size());
+    if (!call.passes(longest > PATH_BYTES_MAX ? "a prefix of " + std::to_string(longest) +
+                                                    " bytes is longer than any path"
+                                              : ""))
+      return call.operation();
+    start_list(call.context(), {false, std::string(prefix), std::string(after), count_max},
+               call.on_end());
+    return call.operation();
+  }
+
+  OperationRef clear(std::string_view name_space, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(namespace_fault(name_space))) return call.operation();
+    start_clear(call.context(), std::string(name_space), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef ping(const CallOptions& options) override {
+    Started call(*this, options);
+    start_ping(call.context(), call.on_end());
+    return call.operation();
+  }
+
+  int descriptor() const override { return queue_->descriptor(); }
+  std::vector<OperationRef> finished(std::size_t count_max) override {
+    return queue_->take(count_max);
+  }
+  wire::Map map() const override { return network_->map(); }
+
+ private:
+  /// What an operation may outlive: it cancels through this, for as long as the client is there.
+  struct Gate {
+    std::mutex mutex;  // Guards: network. Held while requests are told to end.
+    Network* network = nullptr;
+  };
+
+  /// An operation that begins.
+  class Started {
+   public:
+    Started(NetworkClient& client, const CallOptions& options)
+        : client_(client), options_(options) {
+      auto gate = client.gate_;
+      operation_ = std::make_shared<OperationState>(
+          options, client.queue_, [gate](std::shared_ptr<OperationState> operation) {
+            const std::lock_guard lock(gate->mutex);
+            if (gate->network != nullptr) gate->network->cancel(operation);
+          });
+      client.network_->call_begins();
+    }
+
+    OperationRef operation() const { return operation_; }
+
+    /// False: the call breaks a rule, and the operation has ended.
+    bool passes(const std::string& fault) {
+      if (fault.empty()) return true;
+      Outcome outcome = outcome_of(Status::invalid);
+      outcome.message = fault;
+      on_end()(std::move(outcome));
+      return false;
+    }
+
+    OperationRef end(Status status) {
+      on_end()(outcome_of(status));
+      return operation_;
+    }
+
+    CallContext context() const {
+      const std::uint32_t default_ms = client_.network_->options().timeout_ms;
+      const std::uint32_t timeout_ms = options_.timeout_ms == 0 ? default_ms : options_.timeout_ms;
+      return {*client_.network_, operation_, now_ms() + timeout_ms, options_};
+    }
+
+    Call::OnEnd on_end() const {
+      return [network = client_.network_.get(), operation = operation_](Outcome outcome) {
+        operation->finish(std::move(outcome));
+        network->call_ends();
+      };
+    }
+
+   private:
+    NetworkClient& client_;
+    const CallOptions& options_;
+    std::shared_ptr<OperationState> operation_;
+  };
+
+  OperationRef pages(PageAction action, std::string_view name_space,
+                     std::span<const std::string> keys, std::span<const Buffer> buffers,
+                     const CallOptions& options) {
+    Started call(*this, options);
+    if (!call.passes(batch_fault(name_space, keys))) return call.operation();
+    const bool has_buffers = action != PageAction::exists;
+    if (has_buffers &&
+        !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
+      return call.operation();
+    start_pages(call.context(), action, names_of(name_space, keys),
+                std::vector<Buffer>(buffers.begin(), buffers.end()), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef put_bytes(std::string_view path, std::uint64_t offset, std::span<const Buffer> from,
+                         bool is_append, const CallOptions& options) {
+    Started call(*this, options);
+    if (!call.passes(range_fault(path, offset, from, false))) return call.operation();
+    WriteSpec spec;
+    spec.path = path;
+    spec.offset = offset;
+    spec.from.assign(from.begin(), from.end());
+    spec.is_append = is_append;
+    if (total_bytes(from) == 0 && !is_append) return call.end(Status::ok);
+    start_write(call.context(), std::move(spec), call.on_end());
+    return call.operation();
+  }
+
+  std::unique_ptr<Network> network_;
+  std::shared_ptr<CompletionQueue> queue_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
+  auto network = Network::open(options);
+  if (!network) return network.error();
+  return std::unique_ptr<Client>(std::make_unique<NetworkClient>(std::move(*network)));
+}
+
+}  // namespace gd2fs

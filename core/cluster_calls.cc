@@ -1,0 +1,164 @@
+#include "cluster_calls.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "name.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::uint8_t NODE_GONE = 3;  // wire::NodeStatus::state
+
+/// One request to every node.
+class ClusterCall : public Call {
+ public:
+  using Call::Call;
+
+ protected:
+  template <class Derived>
+  void ask_all(wire::Op op, const std::vector<wire::Item>& items, void (Derived::*then)()) {
+    std::vector<Sent> sent;
+    for (std::size_t node = 0; node < network().node_count(); ++node) {
+      RpcRef rpc = new_rpc(op);
+      for (const wire::Item& item : items) rpc->add(item);
+      sent.push_back({node, std::move(rpc)});
+    }
+    auto self = std::static_pointer_cast<Derived>(shared_from_this());
+    scatter(std::move(sent), [self, then] { ((*self).*then)(); });
+  }
+
+  /// Nothing when some node answered well; else why none did.
+  std::optional<Sent> failure() const {
+    std::optional<Sent> failed;
+    for (const Sent& each : sent()) {
+      if (each.rpc->item_status(0) == Status::ok) return {};
+      failed = each;
+    }
+    return failed;
+  }
+};
+
+class List : public ClusterCall {
+ public:
+  List(CallContext context, ListSpec spec, OnEnd on_end)
+      : ClusterCall(std::move(context), std::move(on_end)), spec_(std::move(spec)) {}
+
+  void run() {
+    std::vector<wire::Item> items(1);
+    items[0].name = spec_.what;
+    if (spec_.is_pages) items[0].flags = wire::ITEM_PAGE | wire::ITEM_NAMESPACE;
+    if (!spec_.after.empty()) {
+      items.emplace_back();
+      items[1].name = spec_.is_pages ? page_name(spec_.what, spec_.after) : spec_.after;
+    }
+    ask_all(wire::Op::list, items, &List::collect);
+  }
+
+  void collect() {
+    if (const auto failed = failure())
+      return fail(failed->rpc->item_status(0), "list of `" + spec_.what + "`", failed->node);
+    Outcome outcome = outcome_of(Status::ok);
+    std::optional<std::string> known_to;  // past this a node may have more than it told
+    for (const Sent& each : sent()) {
+      Rpc& rpc = *each.rpc;
+      if (rpc.item_status(0) != Status::ok) {
+        outcome.is_partial = true;
+        continue;
+      }
+      const bool has_more = rpc.answers.front().detail != 0 && !rpc.entries.empty();
+      if (has_more && (!known_to || rpc.entries.back().name < *known_to))
+        known_to = rpc.entries.back().name;
+      std::move(rpc.entries.begin(), rpc.entries.end(), std::back_inserter(outcome.entries));
+    }
+    merge(outcome, known_to);
+    finish(std::move(outcome));
+  }
+
+ private:
+  void merge(Outcome& outcome, const std::optional<std::string>& known_to) const {
+    auto& entries = outcome.entries;
+    std::sort(entries.begin(), entries.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    const auto is_same = [](const auto& a, const auto& b) { return a.name == b.name; };
+    entries.erase(std::unique(entries.begin(), entries.end(), is_same), entries.end());
+    bool is_cut = known_to.has_value();
+    if (known_to)
+      std::erase_if(entries, [&](const auto& entry) { return entry.name > *known_to; });
+    if (entries.size() > spec_.count_max) {
+      entries.resize(spec_.count_max);
+      is_cut = true;
+    }
+    if (is_cut && !entries.empty()) outcome.next = entries.back().name;
+  }
+
+  const ListSpec spec_;
+};
+
+class Clear : public ClusterCall {
+ public:
+  Clear(CallContext context, std::string name_space, OnEnd on_end)
+      : ClusterCall(std::move(context), std::move(on_end)), name_space_(std::move(name_space)) {}
+
+  void run() {
+    std::vector<wire::Item> items(1);
+    items[0].name = name_space_;
+    items[0].flags = wire::ITEM_NAMESPACE;
+    ask_all(wire::Op::drop, items, &Clear::collect);
+  }
+
+  void collect() {
+    if (const auto failed = failure())
+      return fail(failed->rpc->item_status(0), "clear of `" + name_space_ + "`", failed->node);
+    Outcome outcome = outcome_of(Status::ok);
+    for (const Sent& each : sent()) {
+      const bool is_ok = each.rpc->item_status(0) == Status::ok;
+      if (is_ok) outcome.value += each.rpc->answers.front().length;
+      outcome.is_partial = outcome.is_partial || !is_ok;
+    }
+    finish(std::move(outcome));
+  }
+
+ private:
+  const std::string name_space_;
+};
+
+class Ping : public ClusterCall {
+ public:
+  using ClusterCall::ClusterCall;
+
+  void run() { ask_all(wire::Op::ping, {}, &Ping::collect); }
+
+  void collect() {
+    Outcome outcome = outcome_of(Status::ok);
+    for (const Sent& each : sent()) {
+      const bool is_ok = each.rpc->item_status(0) == Status::ok;
+      wire::NodeStatus status = each.rpc->node;
+      if (!is_ok) {
+        status = {};
+        status.state = NODE_GONE;
+        status.name = network().link(each.node).node_name();
+      }
+      outcome.is_partial = outcome.is_partial || !is_ok;
+      outcome.nodes.push_back(std::move(status));
+    }
+    finish(std::move(outcome));
+  }
+};
+
+}  // namespace
+
+void start_list(CallContext context, ListSpec spec, Call::OnEnd on_end) {
+  std::make_shared<List>(std::move(context), std::move(spec), std::move(on_end))->run();
+}
+
+void start_clear(CallContext context, std::string name_space, Call::OnEnd on_end) {
+  std::make_shared<Clear>(std::move(context), std::move(name_space), std::move(on_end))->run();
+}
+
+void start_ping(CallContext context, Call::OnEnd on_end) {
+  std::make_shared<Ping>(std::move(context), std::move(on_end))->run();
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,58 @@
+// File read: one snapshot of the record, then its segments by tag from the nodes that own them.
+#pragma once
+
+#include <map>
+
+#include "call.h"
+
+namespace gd2fs {
+
+struct ReadSpec {
+  std::string path;
+  std::uint64_t offset = 0;
+  std::vector<Buffer> into;
+};
+
+class FileRead : public Call {
+ public:
+  /// ok: value = bytes, short at the end of the file; `file` = the snapshot that was read.
+  FileRead(CallContext context, ReadSpec spec, OnEnd on_end);
+  void run() { ask_record(spec_.offset); }
+
+ private:
+  /// A run of the file that one item of a READ brings.
+  struct Part {
+    std::uint64_t at = 0;  // in the file
+    std::uint64_t length = 0;
+    std::uint64_t tag = 0;
+  };
+  /// The request that is being filled for one node.
+  struct Open {
+    Cutter cutter;
+    std::size_t request = 0;  // of the requests of this round
+  };
+
+  std::shared_ptr<FileRead> self() { return std::static_pointer_cast<FileRead>(shared_from_this()); }
+  void ask_record(std::uint64_t from);
+  void take_record(std::uint64_t from);
+  bool are_segments_sound() const;
+  void fetch();
+  void add_segment(const wire::Segment& segment, BufferCursor& cursor, std::uint64_t& at);
+  void add_part(const wire::Segment& segment, const Part& part, BufferCursor& cursor);
+  void collect();
+  void another_round();
+  std::string what() const;
+
+  const ReadSpec spec_;
+  const std::uint64_t bytes_;
+  std::uint64_t end_ = 0;               // of what is read, in the file
+  FileFacts facts_;
+  std::vector<wire::Segment> segments_;
+  std::map<std::uint64_t, Part> done_;  // by place in the file
+  std::vector<Sent> requests_;
+  std::vector<std::vector<Part>> parts_;  // beside requests_: what each item brings
+  std::map<std::size_t, Open> open_;      // by node
+  std::size_t rounds_ = 0;
+};
+
+}  // namespace gd2fs

@@ -1,0 +1,321 @@
+#include "file_write.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "file_read.h"
+#include "random.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::uint64_t REQUEST_BYTES = 4 * MiB;  // of one OFFER, unless a piece is larger
+constexpr std::size_t COMMITS_MAX = 8;
+constexpr std::size_t MERGES_MAX = 8;             // of chunks, for one write
+constexpr std::uint8_t CORRUPT_MAX = 1;
+constexpr std::size_t SEGMENTS_MERGE = SEGMENTS_PER_CHUNK_MAX / 2;
+constexpr std::int64_t PUBLISH_MS = 5'000;
+
+}  // namespace
+
+FileWrite::FileWrite(CallContext context, WriteSpec spec, OnEnd on_end)
+    : Call(std::move(context), std::move(on_end)),
+      spec_(std::move(spec)),
+      bytes_(total_bytes(spec_.from)),
+      offset_(spec_.offset),
+      gen_(options().if_gen) {}
+
+std::string FileWrite::what() const {
+  const std::string place = spec_.is_append ? "" : " at " + std::to_string(offset_);
+  return (spec_.is_append ? "append of " : "write of ") + std::to_string(bytes_) + " bytes" +
+         place + " to `" + spec_.path + "`";
+}
+
+void FileWrite::run() {
+  if (spec_.snapshot) {
+    facts_ = *spec_.snapshot;
+    gen_ = facts_.gen;
+    return begin_pieces();
+  }
+  ask_record(0, 0, &FileWrite::begin_pieces);
+}
+
+void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length,
+                           void (FileWrite::*then)()) {
+  RpcRef rpc = new_rpc(wire::Op::meta);
+  wire::Item item;
+  item.name = spec_.path;
+  item.offset = offset;
+  item.length = length;
+  rpc->add(std::move(item));
+  send(home(), std::move(rpc), [self = self(), offset, length, then] {
+    if (self->answer_status() == Status::retry &&
+        self->after(RETRY_MS, [=] { self->ask_record(offset, length, then); }))
+      return;
+    if (self->take_facts()) (*self.*then)();
+  });
+}
+
+/// False: there is no file to write to, or no word of it, and the call has ended.
+bool FileWrite::take_facts() {
+  const Status status = answer_status();
+  if (status != Status::ok) {
+    fail(status, what(), home());
+    return false;
+  }
+  const wire::ResponseItem& record = answer().answers.front();
+  const wire::MetaBody& body = answer().metas.front();
+  facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s};
+  if (gen_ == 0) gen_ = facts_.gen;
+  if (facts_.gen == gen_ && facts_.chunk_bytes != 0) return true;
+  fail(Status::gone, what(), home());  // unlinked and made anew since
+  return false;
+}
+
+// ---- pieces --------------------------------------------------------------------------
+
+void FileWrite::begin_pieces() {
+  if (spec_.is_append) offset_ = facts_.size;
+  if (bytes_ == 0) {
+    Outcome outcome = outcome_of(Status::ok);
+    outcome.value = offset_;
+    return finish(std::move(outcome));
+  }
+  if (offset_ > FILE_BYTES_MAX || bytes_ > FILE_BYTES_MAX - offset_)
+    return fail(Status::full, what(), home());
+  tag_ = random_tag();
+  pieces_.clear();
+  BufferCursor memory(spec_.from);
+  for (std::uint64_t done = 0; done < bytes_;) {
+    Piece piece;
+    piece.chunk = (offset_ + done) / facts_.chunk_bytes;
+    piece.offset = (offset_ + done) % facts_.chunk_bytes;
+    piece.length = std::min(bytes_ - done, facts_.chunk_bytes - piece.offset);
+    piece.node = home_of(spec_.path, piece.chunk);
+    piece.memory = memory;
+    memory.skip(static_cast<std::size_t>(piece.length));
+    done += piece.length;
+    pieces_.push_back(piece);
+  }
+  stage();
+}
+
+void FileWrite::stage() {
+  std::vector<Sent> requests;
+  offered_.clear();
+  add_offers(requests);
+  scatter(std::move(requests), [self = self()] { self->collect_staged(); });
+}
+
+void FileWrite::add_offers(std::vector<Sent>& requests) {
+  struct Open {
+    Cutter cutter;
+    std::size_t request;
+  };
+  std::map<std::size_t, Open> open_requests;
+  for (std::size_t at = 0; at < pieces_.size(); ++at) {
+    const Piece& piece = pieces_[at];
+    if (piece.is_staged) continue;
+    Open& open =
+        open_requests.try_emplace(piece.node, Open{Cutter(wire::Op::offer, REQUEST_BYTES), 0})
+            .first->second;
+    if (open.cutter.begins(spec_.path.size(), piece.length)) {
+      open.request = requests.size();
+      requests.push_back({piece.node, new_rpc(wire::Op::offer)});
+      offered_.emplace_back();
+    }
+    wire::Item item;
+    item.name = spec_.path;
+    item.chunk = piece.chunk;
+    item.offset = piece.offset;
+    item.length = piece.length;
+    item.tag = tag_;
+    item.ttl_s = facts_.ttl_s;
+    BufferCursor memory = piece.memory;
+    requests[open.request].rpc->add(std::move(item), memory, piece.length);
+    offered_[open.request].push_back(at);
+  }
+}
+
+void FileWrite::collect_staged() {
+  Fault worst;
+  bool has_progress = false;
+  for (std::size_t request = 0; request < offered_.size(); ++request) {
+    const Sent& each = sent()[request];
+    for (std::size_t item = 0; item < offered_[request].size(); ++item) {
+      Piece& piece = pieces_[offered_[request][item]];
+      const Fault fault = take_staged(piece, *each.rpc, item, each.node);
+      if (fault.status != Status::ok) worst = fault;
+      has_progress = has_progress || piece.is_staged;
+    }
+  }
+  if (worst.status != Status::ok) return fail(worst.status, what(), worst.node);
+  const bool is_staged = std::all_of(pieces_.begin(), pieces_.end(),
+                                     [](const Piece& piece) { return piece.is_staged; });
+  if (is_staged) return commit();
+  if (!after(has_progress ? 0 : RETRY_MS, [self = self()] { self->stage(); }))
+    fail(Status::expired, what(), sent().front().node);
+}
+
+/// What ends the call, if anything does: a piece that is neither staged nor at fault goes again.
+FileWrite::Fault FileWrite::take_staged(Piece& piece, const Rpc& rpc, std::size_t item,
+                                        std::size_t node) {
+  const Status status = rpc.item_status(item);
+  switch (status) {
+    case Status::ok:
+    case Status::have: piece.is_staged = true; return {};
+    case Status::retry: return {};
+    case Status::corrupt:
+      if (piece.corrupt_count++ < CORRUPT_MAX) return {};
+      return {status, node};
+    default: return {status, node};
+  }
+}
+
+// ---- commit --------------------------------------------------------------------------
+
+void FileWrite::commit() {
+  RpcRef rpc = new_rpc(wire::Op::commit);
+  wire::Item item;
+  item.name = spec_.path;
+  item.gen = facts_.gen;
+  item.seen_seq = facts_.seq;
+  item.tag = tag_;
+  item.offset = offset_;
+  item.length = bytes_;
+  if (spec_.is_append) item.if_size = offset_;
+  rpc->add(std::move(item));
+  ++commits_;
+  send(home(), std::move(rpc), [self = self()] { self->take_commit(); });
+}
+
+void FileWrite::take_commit() {
+  const Status status = answer_status();
+  switch (status) {
+    case Status::ok: return committed(answer().answers.front().seq);
+    case Status::conflict: return conflicted();
+    case Status::unknown: return look_for_own_tag();
+    case Status::expired:
+    case Status::cancelled: return fail(Status::unknown, what(), home());
+    case Status::retry:
+      if (!after(RETRY_MS, [self = self()] { self->commit(); }))
+        fail(Status::expired, what(), home());
+      return;
+    case Status::invalid:
+      merging_ = pieces_.front().chunk;
+      return merge_next_chunk();
+    default: return fail(status, what(), home());
+  }
+}
+
+/// Certain: not applied. An append goes to the new end; a write is committed again as it is.
+void FileWrite::conflicted() {
+  if (spec_.snapshot) return fail(Status::conflict, what(), home());
+  if (spec_.is_append) return ask_record(0, 0, &FileWrite::begin_pieces);
+  commit_after_conflict();
+}
+
+void FileWrite::commit_after_conflict() {
+  if (commits_ == COMMITS_MAX) return fail(Status::conflict, what(), home());
+  ask_record(0, 0, &FileWrite::commit);
+}
+
+/// The answer to the COMMIT is lost: it is never sent again, the record says what became of it.
+void FileWrite::look_for_own_tag() { ask_record(offset_, bytes_, &FileWrite::take_look); }
+
+void FileWrite::take_look() {
+  for (const wire::Segment& segment : answer().metas.front().segments)
+    if (segment.tag == tag_) return committed(segment.seq);
+  fail(Status::unknown, what(), home());
+}
+
+void FileWrite::committed(std::uint64_t seq) {
+  publish(seq);
+  Outcome outcome = outcome_of(Status::ok);
+  outcome.value = spec_.is_append ? offset_ : bytes_;
+  outcome.file = facts_;
+  outcome.file.seq = seq;
+  outcome.file.size = std::max(facts_.size, offset_ + bytes_);
+  finish(std::move(outcome));
+}
+
+/// Tells the owners that the pieces are listed, so that older ones under them can go.
+void FileWrite::publish(std::uint64_t seq) {
+  std::map<std::size_t, RpcRef> by_node;
+  for (const Piece& piece : pieces_) {
+    RpcRef& rpc = by_node[piece.node];
+    if (rpc == nullptr) {
+      rpc = new_rpc(wire::Op::publish);
+      rpc->deadline_ms = now_ms() + PUBLISH_MS;
+    }
+    wire::Item item;
+    item.name = spec_.path;
+    item.chunk = piece.chunk;
+    item.tag = tag_;
+    item.offset = seq;
+    rpc->add(std::move(item));
+    const std::size_t items = rpc->request.items.size();
+    const std::size_t table = wire::request_table_bytes(wire::Op::publish, items + 1,
+                                                        (items + 1) * spec_.path.size());
+    if (items < ITEMS_MAX && table <= TABLE_BYTES_MAX) continue;
+    hint(piece.node, std::move(rpc));
+    rpc = nullptr;
+  }
+  for (auto& [node, rpc] : by_node)
+    if (rpc != nullptr) hint(node, std::move(rpc));
+}
+
+// ---- merging -------------------------------------------------------------------------
+
+/// One of the chunks has as many segments as a record may list. Merges those that are near it,
+/// then commits again.
+void FileWrite::merge_next_chunk() {
+  if (merges_ == MERGES_MAX || commits_ == COMMITS_MAX)
+    return fail(Status::invalid, what(), home());
+  if (merging_ > pieces_.back().chunk) return ask_record(0, 0, &FileWrite::commit);
+  ask_record(merging_ * facts_.chunk_bytes, facts_.chunk_bytes, &FileWrite::take_chunk_record);
+}
+
+void FileWrite::take_chunk_record() {
+  const std::uint64_t begin = merging_ * facts_.chunk_bytes;
+  const auto& segments = answer().metas.front().segments;
+  const auto count = std::count_if(segments.begin(), segments.end(), [&](const auto& segment) {
+    return segment.chunk == merging_;
+  });
+  if (static_cast<std::size_t>(count) < SEGMENTS_MERGE || facts_.size <= begin) {
+    ++merging_;
+    return merge_next_chunk();
+  }
+  ++merges_;
+  read_chunk(std::min<std::uint64_t>(facts_.chunk_bytes, facts_.size - begin));
+}
+
+void FileWrite::read_chunk(std::uint64_t bytes) {
+  merged_.resize(static_cast<std::size_t>(bytes));
+  ReadSpec spec;
+  spec.path = spec_.path;
+  spec.offset = merging_ * facts_.chunk_bytes;
+  spec.into.push_back({merged_.data(), merged_.size()});
+  std::make_shared<FileRead>(context(), std::move(spec), [self = self()](Outcome read) {
+    if (read.status == Status::ok && read.file.gen == self->gen_)
+      return self->rewrite_chunk(read);
+    self->fail(read.status == Status::ok ? Status::gone : read.status, self->what(), self->home());
+  })->run();
+}
+
+void FileWrite::rewrite_chunk(const Outcome& read) {
+  if (read.value == 0) return merge_next_chunk();  // cut off since
+  WriteSpec spec;
+  spec.path = spec_.path;
+  spec.offset = merging_ * facts_.chunk_bytes;
+  spec.from.push_back({merged_.data(), static_cast<std::size_t>(read.value)});
+  spec.snapshot = read.file;
+  std::make_shared<FileWrite>(context(), std::move(spec), [self = self()](Outcome written) {
+    const bool is_again = written.status == Status::ok || written.status == Status::conflict;
+    if (is_again) return self->merge_next_chunk();
+    self->fail(written.status, self->what(), self->home());
+  })->run();
+}
+
+}  // namespace gd2fs

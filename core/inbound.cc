@@ -1,0 +1,248 @@
+#include "inbound.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::size_t READ_AHEAD_BYTES = 8 * KiB;   // a header and its table, with one call
+constexpr std::size_t STAGING_BYTES = HEADER_BYTES + TABLE_BYTES_MAX + READ_AHEAD_BYTES;
+constexpr std::size_t RECEIVE_BYTES = 512 * KiB;    // received, then summed while in the cache
+constexpr std::size_t STEPS_MAX = 4096;             // then other streams have their turn
+constexpr std::size_t RUNS_MAX = 256;               // of one receive
+constexpr std::size_t SCRATCH_BYTES = 256 * KiB;    // stands for memory that nobody wants filled
+
+Inbound::Progress progress_of(ssize_t received) {
+  if (received > 0) return Inbound::Progress::more;
+  if (received == 0) return Inbound::Progress::closed;
+  if (errno == EINTR) return Inbound::Progress::more;
+  return errno == EAGAIN || errno == EWOULDBLOCK ? Inbound::Progress::drained
+                                                 : Inbound::Progress::closed;
+}
+
+/// Never written: the kernel drops the bytes (MSG_TRUNC).
+std::byte* scratch() {
+  static std::vector<std::byte> memory(SCRATCH_BYTES);
+  return memory.data();
+}
+
+}  // namespace
+
+Inbound::Inbound(Receiver& receiver, bool is_verifying)
+    : receiver_(receiver), is_verifying_(is_verifying), staging_(STAGING_BYTES) {
+  runs_.reserve(RUNS_MAX + 1);
+}
+
+Inbound::Progress Inbound::receive(int fd, std::size_t bytes_max) {
+  const std::uint64_t until = consumed_ + bytes_max;
+  for (std::size_t steps = 0; steps < STEPS_MAX && consumed_ < until; ++steps) {
+    const Progress progress = step(fd);
+    if (progress != Progress::more) return progress;
+  }
+  return Progress::more;
+}
+
+Inbound::Progress Inbound::step(int fd) {
+  switch (part_) {
+    case Part::header: return take_header(fd);
+    case Part::table: return take_table(fd);
+    case Part::payload: return take_payload(fd);
+  }
+  return Progress::broken;
+}
+
+/// Until `bytes` bytes are staged. `more`: they are.
+Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
+  if (begin_ + bytes + READ_AHEAD_BYTES > staging_.size()) {
+    std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);  // within staging_
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  while (end_ - begin_ < bytes) {
+    const std::size_t room = begin_ + bytes + READ_AHEAD_BYTES - end_;
+    const ssize_t received = recv(fd, staging_.data() + end_, room, 0);
+    if (received > 0) end_ += static_cast<std::size_t>(received);
+    if (const Progress progress = progress_of(received); progress != Progress::more)
+      return progress;
+  }
+  return Progress::more;
+}
+
+Inbound::Progress Inbound::take_header(int fd) {
+  if (const Progress progress = stage(fd, HEADER_BYTES); progress != Progress::more)
+    return progress;
+  const auto header = wire::decode_header(staged().first(HEADER_BYTES));
+  if (!header) return Progress::broken;
+  header_ = *header;
+  part_ = Part::table;
+  return Progress::more;
+}
+
+Inbound::Progress Inbound::take_table(int fd) {
+  const std::size_t bytes = HEADER_BYTES + header_.table_bytes;
+  if (const Progress progress = stage(fd, bytes); progress != Progress::more) return progress;
+  const wire::View head = staged().first(HEADER_BYTES);
+  const wire::View table = staged().subspan(HEADER_BYTES, header_.table_bytes);
+  if (!wire::check_matches(head, table)) return Progress::broken;
+  begin_ += bytes;
+  part_ = Part::header;
+  if (header_.kind != wire::Kind::data)
+    return receiver_.take_frame(header_, table) ? Progress::more : Progress::broken;
+  auto pieces = wire::decode_data(table, header_.items, header_.payload_bytes());
+  if (!pieces) return Progress::broken;
+  pieces_ = std::move(*pieces);
+  return begin_payload();
+}
+
+Inbound::Progress Inbound::begin_payload() {
+  has_spliced_ = has_spliced_ || (header_.flags & wire::SPLICED) != 0;
+  const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
+  if (!rpc || (*rpc != nullptr && !are_pieces_in_order(**rpc))) return Progress::broken;
+  payload_left_ = header_.payload_bytes();
+  if (payload_left_ == 0) return Progress::more;
+  piece_ = 0;
+  hash_ = 0;
+  if (*rpc != nullptr) begin_piece(**rpc);
+  part_ = Part::payload;
+  return Progress::more;
+}
+
+/// Every piece lies within its item and goes on where the one before ended: so what has arrived
+/// of an item is always its front, and a count says how much.
+bool Inbound::are_pieces_in_order(const Rpc& rpc) const {
+  if (rpc.is_upload()) return false;
+  const wire::DataPiece* before = nullptr;
+  for (const wire::DataPiece& piece : pieces_.pieces) {
+    if (piece.item >= rpc.bodies.size()) return false;
+    const Body& body = rpc.bodies[piece.item];
+    const bool is_next = before != nullptr && before->item == piece.item;
+    const std::uint64_t at = is_next ? before->offset + before->length : body.moved;
+    if (piece.offset != at || piece.length > body.bytes - at) return false;
+    before = &piece;
+  }
+  return true;
+}
+
+void Inbound::begin_piece(const Rpc& rpc) {
+  piece_done_ = 0;
+  piece_hashed_ = 0;
+  unhashed_ = rpc.bodies[pieces_.pieces[piece_].item].cursor;
+}
+
+Inbound::Progress Inbound::take_payload(int fd) {
+  const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
+  if (!rpc) return Progress::broken;
+  if (*rpc == nullptr) return discard(fd);
+  const bool is_to_the_end = plan(**rpc);
+  if (begin_ != end_) {
+    advance(**rpc, take_staged());
+    return Progress::more;
+  }
+  begin_ = end_ = 0;
+  if (is_to_the_end) runs_.push_back({staging_.data(), READ_AHEAD_BYTES});
+  msghdr message{};
+  message.msg_iov = runs_.data();
+  message.msg_iovlen = runs_.size();
+  const ssize_t received = recvmsg(fd, &message, 0);
+  if (received <= 0) return progress_of(received);
+  const std::size_t bytes = std::min(static_cast<std::size_t>(received), runs_bytes_);
+  end_ = static_cast<std::size_t>(received) - bytes;
+  advance(**rpc, bytes);
+  return Progress::more;
+}
+
+/// Fills `runs_` with the memory of the next bytes. True: they reach the end of the frame.
+bool Inbound::plan(const Rpc& rpc) {
+  runs_.clear();
+  runs_bytes_ = 0;
+  std::size_t done = piece_done_;
+  BufferCursor cursor;
+  const wire::DataPiece* before = nullptr;
+  for (std::size_t at = piece_; at < pieces_.pieces.size(); ++at, done = 0) {
+    const wire::DataPiece& piece = pieces_.pieces[at];
+    if (before == nullptr || before->item != piece.item) cursor = rpc.bodies[piece.item].cursor;
+    before = &piece;
+    while (done < piece.length) {
+      if (runs_.size() == RUNS_MAX || runs_bytes_ == RECEIVE_BYTES) return false;
+      const Buffer run = cursor.next(std::min(piece.length - done, RECEIVE_BYTES - runs_bytes_));
+      assert(run.bytes != 0);
+      runs_.push_back({run.at, run.bytes});
+      runs_bytes_ += run.bytes;
+      done += run.bytes;
+    }
+  }
+  return true;
+}
+
+/// Copies what was read ahead into `runs_`. How much it was.
+std::size_t Inbound::take_staged() {
+  std::size_t taken = 0;
+  for (const iovec& run : runs_) {
+    const std::size_t bytes = std::min(run.iov_len, end_ - begin_);
+    std::memcpy(run.iov_base, staging_.data() + begin_, bytes);  // within run and staging_
+    begin_ += bytes;
+    taken += bytes;
+  }
+  return taken;
+}
+
+Inbound::Progress Inbound::discard(int fd) {
+  std::size_t bytes = std::min(end_ - begin_, payload_left_);
+  begin_ += bytes;
+  if (bytes == 0) {
+    const ssize_t received =
+        recv(fd, scratch(), std::min(payload_left_, SCRATCH_BYTES), MSG_TRUNC);
+    if (received <= 0) return progress_of(received);
+    bytes = static_cast<std::size_t>(received);
+  }
+  payload_left_ -= bytes;
+  consumed_ += bytes;
+  if (payload_left_ == 0) part_ = Part::header;
+  return Progress::more;
+}
+
+void Inbound::advance(Rpc& rpc, std::size_t bytes) {
+  payload_left_ -= bytes;
+  consumed_ += bytes;
+  while (bytes != 0) {
+    const wire::DataPiece& piece = pieces_.pieces[piece_];
+    Body& body = rpc.bodies[piece.item];
+    const std::size_t here = std::min<std::size_t>(bytes, piece.length - piece_done_);
+    body.cursor.skip(here);
+    body.moved += here;
+    piece_done_ += here;
+    bytes -= here;
+    verify_ready_blocks(rpc);
+    if (piece_done_ == piece.length && ++piece_ < pieces_.pieces.size()) begin_piece(rpc);
+  }
+  if (payload_left_ == 0) part_ = Part::header;
+}
+
+void Inbound::verify_ready_blocks(Rpc& rpc) {
+  const wire::DataPiece& piece = pieces_.pieces[piece_];
+  Body& body = rpc.bodies[piece.item];
+  if (body.tag != 0 && body.tag != piece.tag) body.is_corrupt = true;  // parts of two values
+  body.tag = piece.tag;
+  if (piece.hashes == 0) {
+    body.is_corrupt = body.is_corrupt || is_verifying_;
+    return;
+  }
+  while (piece_hashed_ < piece.length) {
+    const std::size_t block = std::min<std::size_t>(BLOCK_BYTES, piece.length - piece_hashed_);
+    if (piece_done_ < piece_hashed_ + block) return;
+    const std::uint64_t promised = pieces_.hashes[hash_++];
+    piece_hashed_ += block;
+    if (!is_verifying_) continue;
+    if (unhashed_.hash(block) == promised) continue;
+    body.is_corrupt = true;
+    ++corrupt_blocks_;
+  }
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,215 @@
+#include "link.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::int64_t RETRY_MS_MIN = 100;
+constexpr std::int64_t RETRY_MS_MAX = 2'000;
+
+}  // namespace
+
+Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptions options,
+           std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread)
+    : node_name_(std::move(node_name)),
+      addresses_(std::move(addresses)),
+      options_(std::move(options)) {
+  for (std::size_t at = 0; at < options_.streams; ++at) {
+    IoThread& thread = *threads[(first_thread + at) % threads.size()];
+    streams_.push_back(std::make_unique<Stream>(*this, thread, at));
+    thread.post([&thread, stream = streams_.back().get()] { thread.enlist(*stream); });
+  }
+}
+
+// ---- any thread ----------------------------------------------------------------------
+
+void Link::submit(std::vector<RpcRef> rpcs) {
+  if (rpcs.empty()) return;
+  std::vector<RpcRef> refused;
+  Status why = Status::unavailable;
+  std::size_t taken_count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (RpcRef& rpc : rpcs) {
+      const bool is_cancelled = is_closed_ || rpc->is_cancelled();
+      if (is_cancelled || is_down_) {
+        if (is_cancelled) why = Status::cancelled;
+        refused.push_back(std::move(rpc));
+        continue;
+      }
+      next_deadline_ms_ = std::min(next_deadline_ms_, rpc->deadline_ms);
+      (rpc->is_bulk() ? bulk_ : small_).push_back(std::move(rpc));
+      ++taken_count;
+    }
+  }
+  wake_streams(taken_count);
+  if (refused.empty()) return;
+  streams_.front()->thread().post([refused = std::move(refused), why] { finish_all(refused, why); });
+}
+
+void Link::wake_streams(std::size_t count) {
+  count = std::min(count, streams_.size());
+  for (std::size_t at = 0; at < count; ++at) {
+    Stream* stream = streams_[next_stream_.fetch_add(1) % streams_.size()].get();
+    stream->thread().post([stream] { stream->pump(); });
+  }
+}
+
+void Link::cancel(const std::shared_ptr<OperationState>& operation) {
+  std::vector<RpcRef> found;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::deque<RpcRef>* queue : {&small_, &bulk_}) {
+      for (RpcRef& rpc : *queue)
+        if (operation == nullptr || rpc->operation == operation)
+          found.push_back(std::move(rpc));
+      std::erase(*queue, nullptr);
+    }
+  }
+  for (const auto& stream : streams_)
+    stream->thread().post([stream = stream.get(), operation] { stream->cancel(operation.get()); });
+  if (found.empty()) return;
+  streams_.front()->thread().post(
+      [found = std::move(found)] { finish_all(found, Status::cancelled); });
+}
+
+void Link::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  cancel(nullptr);
+}
+
+std::string Link::last_fault() const {
+  const std::lock_guard lock(mutex_);
+  return last_fault_;
+}
+
+// ---- the queue -----------------------------------------------------------------------
+
+RpcRef Link::take(bool is_bulk_welcome) {
+  const std::lock_guard lock(mutex_);
+  std::deque<RpcRef>& queue = small_.empty() && is_bulk_welcome ? bulk_ : small_;
+  if (queue.empty()) return nullptr;
+  RpcRef rpc = std::move(queue.front());
+  queue.pop_front();
+  if (small_.empty() && bulk_.empty()) next_deadline_ms_ = NEVER_MS;
+  return rpc;
+}
+
+bool Link::is_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return !small_.empty() || !bulk_.empty();
+}
+
+std::int64_t Link::next_deadline() const {
+  const std::lock_guard lock(mutex_);
+  return next_deadline_ms_;
+}
+
+void Link::expire(std::int64_t now) {
+  std::vector<RpcRef> overdue;
+  {
+    const std::lock_guard lock(mutex_);
+    if (now < next_deadline_ms_) return;
+    next_deadline_ms_ = NEVER_MS;
+    for (std::deque<RpcRef>* queue : {&small_, &bulk_}) {
+      for (RpcRef& rpc : *queue) {
+        if (now >= rpc->deadline_ms) {
+          overdue.push_back(std::move(rpc));
+        } else {
+          next_deadline_ms_ = std::min(next_deadline_ms_, rpc->deadline_ms);
+        }
+      }
+      std::erase(*queue, nullptr);
+    }
+  }
+  finish_all(overdue, Status::expired);
+}
+
+void Link::finish_all(const std::vector<RpcRef>& rpcs, Status status) {
+  for (const RpcRef& rpc : rpcs) rpc->finish(status);
+}
+
+void Link::take_all(std::vector<RpcRef>& out) {
+  for (std::deque<RpcRef>* queue : {&small_, &bulk_}) {
+    std::move(queue->begin(), queue->end(), std::back_inserter(out));
+    queue->clear();
+  }
+  next_deadline_ms_ = NEVER_MS;
+}
+
+// ---- up and down ---------------------------------------------------------------------
+
+bool Link::wants_stream(std::size_t index, std::int64_t now) const {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return false;
+  if (is_down_) return index == 0 && now >= retry_at_ms_;  // one stream looks for it
+  return !small_.empty() || !bulk_.empty();
+}
+
+std::int64_t Link::retry_at(std::size_t index) const {
+  const std::lock_guard lock(mutex_);
+  return is_down_ && index == 0 && !is_closed_ ? retry_at_ms_ : NEVER_MS;
+}
+
+void Link::stream_connecting() {
+  const std::lock_guard lock(mutex_);
+  ++connecting_count_;
+}
+
+void Link::stream_connected() {
+  const std::lock_guard lock(mutex_);
+  assert(connecting_count_ > 0);
+  --connecting_count_;
+  ++ready_count_;
+  is_down_ = false;
+  retry_ms_ = 0;
+}
+
+std::int64_t Link::stream_failed(const std::string& reason) {
+  std::vector<RpcRef> failed;
+  std::int64_t retry_at_ms = NEVER_MS;
+  {
+    const std::lock_guard lock(mutex_);
+    assert(connecting_count_ > 0);
+    --connecting_count_;
+    last_fault_ = reason;
+    if (ready_count_ == 0 && connecting_count_ == 0) go_down(failed);
+    if (is_down_) retry_at_ms = retry_at_ms_;
+  }
+  finish_all(failed, Status::unavailable);
+  return retry_at_ms;
+}
+
+void Link::stream_lost(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  assert(ready_count_ > 0);
+  --ready_count_;
+  last_fault_ = reason;
+}
+
+void Link::node_silent() {
+  std::vector<RpcRef> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    last_fault_ = "it has gone silent";
+    go_down(failed);
+  }
+  for (const auto& stream : streams_)
+    stream->thread().post([stream = stream.get()] { stream->lose("it has gone silent"); });
+  finish_all(failed, Status::unavailable);
+}
+
+void Link::go_down(std::vector<RpcRef>& failed) {
+  is_down_ = true;
+  retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
+  retry_at_ms_ = now_ms() + retry_ms_;
+  take_all(failed);
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,88 @@
+// Link: all streams to one node. Requests wait here until a stream has room for them; so a slow
+// stream takes less by itself. Knows whether the node can be reached.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "io_thread.h"
+#include "rpc.h"
+#include "stream.h"
+
+namespace gd2fs {
+
+struct LinkOptions {
+  wire::Hello hello;
+  std::vector<tcp::Address> local;
+  std::uint32_t connect_ms = 0;
+  std::uint32_t streams = 1;
+  bool is_verifying = true;
+};
+
+class Link {
+ public:
+  /// `threads` outlive the link's use; the streams are spread over them from `first_thread` on.
+  Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptions options,
+       std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread);
+
+  // Any thread.
+  const std::string& node_name() const noexcept { return node_name_; }
+  /// Each ends once, later, on an I/O thread; at once (unavailable) while the node is down.
+  void submit(std::vector<RpcRef> rpcs);
+  /// Ends the requests of an operation; nullptr: all of them.
+  void cancel(const std::shared_ptr<OperationState>& operation);
+  /// From here on every request ends as cancelled.
+  void close();
+  bool is_down() const noexcept { return is_down_.load(); }
+  /// Why it is down, or why a stream broke last.
+  std::string last_fault() const;
+
+  // For its streams.
+  const LinkOptions& options() const noexcept { return options_; }
+  const std::vector<tcp::Address>& addresses() const noexcept { return addresses_; }
+  RpcRef take(bool is_bulk_welcome);
+  bool is_waiting() const;
+  bool wants_stream(std::size_t index, std::int64_t now) const;
+  /// When the node is down: when that stream tries again.
+  std::int64_t retry_at(std::size_t index) const;
+  /// Not later than the first deadline in the queue.
+  std::int64_t next_deadline() const;
+  void expire(std::int64_t now);
+  void stream_connecting();
+  void stream_connected();
+  /// A connection could not be made. When the next attempt is due.
+  std::int64_t stream_failed(const std::string& reason);
+  void stream_lost(const std::string& reason);
+  /// A deadline passed and nothing was heard: the node counts as down.
+  void node_silent();
+
+ private:
+  void go_down(std::vector<RpcRef>& failed);
+  void take_all(std::vector<RpcRef>& out);
+  void wake_streams(std::size_t count);
+  static void finish_all(const std::vector<RpcRef>& rpcs, Status status);
+
+  const std::string node_name_;
+  const std::vector<tcp::Address> addresses_;
+  const LinkOptions options_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::atomic<std::size_t> next_stream_{0};
+
+  mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
+  std::deque<RpcRef> small_;
+  std::deque<RpcRef> bulk_;
+  std::int64_t next_deadline_ms_ = NEVER_MS;
+  std::size_t connecting_count_ = 0;
+  std::size_t ready_count_ = 0;
+  std::atomic<bool> is_down_{false};
+  bool is_closed_ = false;
+  std::int64_t retry_at_ms_ = 0;
+  std::int64_t retry_ms_ = 0;
+  std::string last_fault_;
+};
+
+}  // namespace gd2fs

@@ -1,0 +1,137 @@
+#include "rpc.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::uint64_t SMALL_BYTES_MAX = 64 * KiB;  // goes before bulk
+constexpr std::uint16_t UNANSWERED = 0xffff;         // an item number that no answer has
+
+bool has_single_answer(wire::Op op) {
+  return op == wire::Op::exists || op == wire::Op::list || op == wire::Op::ping;
+}
+
+}  // namespace
+
+Rpc::Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline)
+    : deadline_ms(deadline), operation(std::move(for_operation)) {
+  request.head.op = op;
+}
+
+void Rpc::add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes) {
+  Body body;
+  body.first = memory.size();
+  body.bytes = bytes;
+  memory_at.split(static_cast<std::size_t>(bytes), memory);
+  bodies.push_back(body);
+  request.items.push_back(std::move(item));
+}
+
+std::uint64_t Rpc::body_bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const Body& body : bodies) total += body.bytes;
+  return total;
+}
+
+bool Rpc::is_bulk() const noexcept { return body_bytes() > SMALL_BYTES_MAX; }
+
+bool Rpc::is_idempotent() const noexcept {
+  switch (op()) {
+    case wire::Op::commit:
+    case wire::Op::create:
+    case wire::Op::truncate:
+    case wire::Op::unlink: return false;
+    default: return true;
+  }
+}
+
+void Rpc::rewind() {
+  for (std::size_t at = 0; at < bodies.size(); ++at) {
+    Body& body = bodies[at];
+    body.moved = 0;
+    body.tag = is_upload() ? request.items[at].tag : 0;
+    body.is_corrupt = false;
+    body.cursor = BufferCursor(std::span<const Buffer>(memory).subspan(body.first));
+  }
+  const std::size_t count = has_single_answer(op()) ? 1 : request.items.size();
+  answers.assign(count, wire::ResponseItem{.item = UNANSWERED});
+  metas.assign(op() == wire::Op::meta ? count : 0, {});
+  present.clear();
+  entries.clear();
+}
+
+bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
+  wire::TableReader table(bytes);
+  const auto items = wire::decode_response(table, header.items);
+  if (!items) return false;
+  for (const wire::ResponseItem& item : *items) {
+    if (item.item >= answers.size()) return false;
+    answers[item.item] = item;
+  }
+  if (op() == wire::Op::meta) {
+    for (const wire::ResponseItem& item : *items) {
+      if (table.left() == 0) return true;  // refused as a whole: no bodies
+      auto meta = wire::decode_meta_body(table);
+      if (!meta) return false;
+      metas[item.item] = std::move(*meta);
+    }
+  }
+  return items->empty() || absorb_extras(items->front(), table);
+}
+
+bool Rpc::absorb_extras(const wire::ResponseItem& head, wire::TableReader& table) {
+  if (head.status != Status::ok) return true;
+  if (op() == wire::Op::exists) {
+    auto bits = wire::decode_exists_body(table, head.length);
+    if (!bits || bits->size() != request.items.size()) return false;
+    present = std::move(*bits);
+  } else if (op() == wire::Op::list) {
+    auto list = wire::decode_list_body(table, head.length);
+    if (!list) return false;
+    entries = std::move(*list);
+  } else if (op() == wire::Op::ping) {
+    auto status_now = wire::decode_ping_body(table);
+    if (!status_now) return false;
+    node = std::move(*status_now);
+  }
+  return true;
+}
+
+void Rpc::settle() {
+  Status rest = Status::unavailable;  // of items that nobody spoke about
+  for (const wire::ResponseItem& answer : answers)
+    if (answer.item != UNANSWERED && answer.status != Status::ok) rest = answer.status;
+  for (wire::ResponseItem& answer : answers)
+    if (answer.item == UNANSWERED) answer = {.item = 0, .status = rest};
+  if (is_upload() || bodies.empty()) return;
+  for (std::size_t at = 0; at < bodies.size(); ++at) {
+    wire::ResponseItem& answer = answers[at];
+    if (answer.status != Status::ok) continue;
+    const wire::Item& item = request.items[at];
+    std::uint64_t expected = bodies[at].bytes;
+    if (op() == wire::Op::get)
+      expected = answer.length <= item.offset
+                     ? 0
+                     : std::min(expected, answer.length - item.offset);
+    // A promise that was not kept is as bad as a wrong sum: these bytes do not count.
+    if (bodies[at].is_corrupt || bodies[at].moved != expected) answer.status = Status::corrupt;
+  }
+}
+
+void Rpc::finish(Status with) {
+  assert(done != nullptr);
+  status = with;
+  // The callback holds the call, the call holds this: taken out, so that neither keeps the other.
+  const std::function<void()> callback = std::move(done);
+  done = nullptr;
+  callback();
+}
+
+Status Rpc::item_status(std::size_t item) const noexcept {
+  return status == Status::ok ? answers[item].status : status;
+}
+
+}  // namespace gd2fs

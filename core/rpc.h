@@ -1,0 +1,77 @@
+// Rpc: one request to one node, and its answer.
+//
+// It is owned by one place at a time: the queue of a link, then one stream. Its memory is touched
+// only by the stream that has it, and not after `finish`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "buffer_list.h"
+#include "operation.h"
+#include "wire.h"
+
+namespace gd2fs {
+
+/// The bytes of one item: where they go to (GET, READ) or come from (OFFER).
+struct Body {
+  std::size_t first = 0;      // of Rpc::memory
+  std::uint64_t bytes = 0;
+  std::uint64_t moved = 0;    // received or sent so far; always the front
+  std::uint64_t tag = 0;      // of the received pieces
+  bool is_corrupt = false;
+  BufferCursor cursor;        // at `moved`
+};
+
+struct Rpc {
+  // What is asked.
+  wire::Request request;
+  std::vector<Buffer> memory;     // of all bodies, back to back
+  std::vector<Body> bodies;       // one per item with GET, READ and OFFER
+  std::int64_t deadline_ms = 0;
+  std::shared_ptr<OperationState> operation;   // nullptr: nobody waits (PUBLISH, DROP hints)
+  std::function<void()> done;                  // once, on an I/O thread
+
+  // What came back. `status` ok: the answers are there; else every item has this status.
+  Status status = Status::unavailable;
+  std::vector<wire::ResponseItem> answers;  // by item; EXISTS, LIST, PING: one
+  std::vector<wire::MetaBody> metas;        // META, by item
+  std::vector<bool> present;                // EXISTS
+  std::vector<wire::ListEntry> entries;     // LIST
+  wire::NodeStatus node;                    // PING
+  std::uint32_t lost_count = 0;             // streams that broke under it
+
+  Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
+
+  /// Adds an item with its memory.
+  void add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes);
+  void add(wire::Item item) { request.items.push_back(std::move(item)); }
+
+  wire::Op op() const noexcept { return request.head.op; }
+  std::uint64_t body_bytes() const noexcept;
+  bool is_bulk() const noexcept;
+  bool is_upload() const noexcept { return op() == wire::Op::offer; }
+  bool is_cancelled() const noexcept { return operation != nullptr && operation->is_cancelled(); }
+  /// Asking again is harmless, even when the first one was carried out.
+  bool is_idempotent() const noexcept;
+
+  /// Back to the start: nothing sent, nothing received.
+  void rewind();
+  /// Takes a RESPONSE frame in. False: it breaks the protocol.
+  bool absorb(const wire::Header& header, wire::View table);
+  /// After the last frame: every item has an answer, and what was promised has arrived.
+  void settle();
+  /// Ends it, exactly once.
+  void finish(Status with);
+
+  /// Of an item: its answer's status, or why there is none.
+  Status item_status(std::size_t item) const noexcept;
+
+ private:
+  bool absorb_extras(const wire::ResponseItem& head, wire::TableReader& table);
+};
+
+using RpcRef = std::shared_ptr<Rpc>;
+
+}  // namespace gd2fs

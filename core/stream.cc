@@ -1,0 +1,349 @@
+#include "stream.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "link.h"
+
+namespace gd2fs {
+
+namespace {
+
+constexpr std::size_t BULK_MAX = 2;                  // bulk requests in flight on one stream
+constexpr std::size_t SMALL_MAX = REQUESTS_MAX / 2;  // the rest is room for those let go
+constexpr std::size_t TURN_BYTES = 4 * MiB;          // received before others have their turn
+constexpr std::size_t ACK_BYTES = 4 * MiB;
+constexpr std::int64_t SILENT_MS = 1'000;            // no byte for so long, and a deadline passed
+constexpr std::uint32_t LOST_MAX = 2;                // streams that one request may outlive
+constexpr std::int64_t RETRY_MS_MIN = 100;
+constexpr std::int64_t RETRY_MS_MAX = 2'000;
+
+}  // namespace
+
+Stream::Stream(Link& link, IoThread& thread, std::size_t index)
+    : link_(link), thread_(thread), index_(index), address_(index) {}
+
+// ---- connecting ----------------------------------------------------------------------
+
+void Stream::pump() {
+  const std::int64_t now = now_ms();
+  if (state_ == State::idle && now >= retry_at_ms_ && link_.wants_stream(index_, now)) connect(now);
+  if (state_ == State::ready) {
+    take_work();
+    flush();
+  }
+  thread_.wake_at(link_.next_deadline());
+  if (state_ == State::idle) thread_.wake_at(link_.is_waiting() ? retry_at_ms_ : NEVER_MS);
+}
+
+void Stream::connect(std::int64_t now) {
+  link_.stream_connecting();
+  goodbye_.clear();
+  addresses_left_ = link_.addresses().size();
+  connect_until_ms_ = now + link_.options().connect_ms;
+  thread_.wake_at(connect_until_ms_);
+  if (!try_address(now)) connect_failed("no address can be reached");
+}
+
+/// Starts a connection to the next address that takes one. False: none is left.
+bool Stream::try_address(std::int64_t now) {
+  const std::vector<tcp::Address>& remote = link_.addresses();
+  const std::vector<tcp::Address>& local = link_.options().local;
+  while (addresses_left_ > 0 && now < connect_until_ms_) {
+    --addresses_left_;
+    const tcp::Address& to = remote[address_++ % remote.size()];
+    const tcp::Address* from = local.empty() ? nullptr : &local[index_ % local.size()];
+    if (from != nullptr && from->family() != to.family()) from = nullptr;
+    auto socket = tcp::connect_start(to, from);
+    if (!socket) continue;
+    socket_ = std::move(*socket);
+    state_ = State::connecting;
+    thread_.watch(socket_.get(), EPOLLOUT, *this);
+    return true;
+  }
+  return false;
+}
+
+void Stream::connect_failed(const std::string& reason) {
+  close();
+  retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
+  retry_at_ms_ = now_ms() + retry_ms_;
+  const std::int64_t link_retry_ms = link_.stream_failed(goodbye_.empty() ? reason : goodbye_);
+  thread_.wake_at(std::min(retry_at_ms_, link_retry_ms));
+}
+
+void Stream::begin_greeting() {
+  tcp::tune(socket_.get());
+  state_ = State::greeting;
+  Inbound::Receiver& receiver = *this;
+  in_ = std::make_unique<Inbound>(receiver, link_.options().is_verifying);
+  out_ = std::make_unique<Outbound>(PAYLOAD_BYTES_MAX);
+  is_waiting_to_send_ = false;
+  thread_.rewatch(socket_.get(), EPOLLIN, *this);
+  wire::Hello hello = link_.options().hello;
+  static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
+  wire::encode_hello(out_->control(), hello);
+  flush();
+}
+
+bool Stream::take_greeting(const wire::Header& header, wire::View table) {
+  if (header.kind == wire::Kind::challenge && state_ == State::greeting) {
+    const auto challenge = wire::decode_challenge(table);
+    if (!challenge || challenge->version != wire::VERSION ||
+        challenge->block_bytes != BLOCK_BYTES || challenge->payload_max < BLOCK_BYTES ||
+        challenge->requests_max == 0)
+      return false;
+    challenge_ = *challenge;
+    state_ = State::proving;
+    wire::encode_proof(out_->control(), wire::Proof{});
+    return true;
+  }
+  if (header.kind == wire::Kind::welcome && state_ == State::proving) {
+    begin_ready(challenge_);
+    return true;
+  }
+  return false;
+}
+
+void Stream::begin_ready(const wire::Challenge& challenge) {
+  const std::size_t payload_max = std::min<std::size_t>(challenge.payload_max, PAYLOAD_BYTES_MAX);
+  out_->limit_payload(payload_max);
+  state_ = State::ready;
+  retry_ms_ = 0;
+  last_request_ = 0;
+  acknowledged_ = 0;
+  heard_ms_ = now_ms();
+  link_.stream_connected();
+}
+
+// ---- losing --------------------------------------------------------------------------
+
+void Stream::close() {
+  if (socket_) thread_.forget(socket_.get());
+  socket_.close();
+  state_ = State::idle;
+}
+
+void Stream::lose(const std::string& reason) {
+  if (state_ == State::idle) return;
+  if (state_ != State::ready) {
+    connect_failed(reason);
+    return;
+  }
+  close();
+  link_.stream_lost(goodbye_.empty() ? reason : goodbye_);
+  release_pending(now_ms());
+  // The state is whole again before anything is asked anew.
+  thread_.post([this] { pump(); });
+}
+
+/// Asks again what may be asked again, and ends the rest.
+void Stream::release_pending(std::int64_t now) {
+  std::unordered_map<std::uint64_t, Pending> pending;
+  pending.swap(pending_);
+  bulk_count_ = 0;
+  std::vector<RpcRef> again;
+  for (auto& [request, entry] : pending) {
+    RpcRef rpc = std::move(entry.rpc);
+    if (rpc == nullptr) continue;
+    const bool is_repeatable = rpc->is_idempotent() && rpc->lost_count < LOST_MAX;
+    ++rpc->lost_count;
+    if (!rpc->is_idempotent()) {
+      rpc->finish(Status::unknown);
+    } else if (is_repeatable && now < rpc->deadline_ms) {
+      again.push_back(std::move(rpc));
+    } else {
+      rpc->finish(Status::unavailable);
+    }
+  }
+  link_.submit(std::move(again));
+}
+
+// ---- requests ------------------------------------------------------------------------
+
+void Stream::take_work() {
+  const std::size_t room = std::min<std::size_t>(SMALL_MAX, challenge_.requests_max);
+  while (pending_.size() < room) {
+    RpcRef rpc = link_.take(bulk_count_ < BULK_MAX);
+    if (rpc == nullptr) return;
+    start(std::move(rpc));
+  }
+}
+
+void Stream::start(RpcRef rpc) {
+  const std::int64_t now = now_ms();
+  if (rpc->is_cancelled()) return rpc->finish(Status::cancelled);
+  if (now >= rpc->deadline_ms) return rpc->finish(Status::expired);
+  if (pending_.empty()) heard_ms_ = now;
+  const std::uint64_t request = ++last_request_;
+  rpc->rewind();
+  rpc->request.head.deadline_ms = static_cast<std::uint32_t>(rpc->deadline_ms - now);
+  const std::size_t eager_max =
+      std::min<std::size_t>(challenge_.eager_bytes_max, EAGER_BYTES_MAX);
+  const bool is_eager = rpc->is_upload() && rpc->body_bytes() <= eager_max;
+  wire::Bytes& control = out_->control();
+  const std::size_t at = control.size();
+  wire::encode_request(control, request, is_eager ? wire::EAGER : std::uint8_t{0}, rpc->request);
+  wire::restamp(std::span(control).subspan(at), in_->consumed());
+  if (is_eager) {
+    std::vector<std::uint16_t> items(rpc->bodies.size());
+    for (std::size_t item = 0; item < items.size(); ++item)
+      items[item] = static_cast<std::uint16_t>(item);
+    out_->upload(request, *rpc, std::move(items));
+  }
+  thread_.wake_at(rpc->deadline_ms);
+  const bool is_bulk = rpc->is_bulk();
+  bulk_count_ += is_bulk ? 1 : 0;
+  pending_.emplace(request, Pending{std::move(rpc), is_bulk});
+}
+
+/// The call goes on without this request: no byte of its memory is touched from here on.
+void Stream::let_go(std::uint64_t request, Pending& pending, Status status) {
+  const RpcRef rpc = std::move(pending.rpc);
+  pending.rpc = nullptr;
+  out_->forget(request);
+  wire::encode_ack(out_->control(), wire::Kind::cancel, request, in_->consumed());
+  rpc->finish(status);
+}
+
+void Stream::cancel(const OperationState* operation) {
+  for (auto& [request, pending] : pending_) {
+    if (pending.rpc == nullptr) continue;
+    if (operation == nullptr || pending.rpc->operation.get() == operation)
+      let_go(request, pending, Status::cancelled);
+  }
+  if (state_ == State::ready) flush();
+}
+
+// ---- frames --------------------------------------------------------------------------
+
+std::optional<Rpc*> Stream::receiver_of(std::uint64_t request) {
+  const auto found = pending_.find(request);
+  if (found == pending_.end()) return {};
+  return found->second.rpc.get();
+}
+
+bool Stream::take_frame(const wire::Header& header, wire::View table) {
+  if (header.kind == wire::Kind::goodbye) {
+    goodbye_ = wire::decode_goodbye(table);
+    return false;
+  }
+  if (state_ != State::ready) return take_greeting(header, table);
+  switch (header.kind) {
+    case wire::Kind::response: return take_response(header, table);
+    case wire::Kind::grant: return take_grant(header, table);
+    case wire::Kind::map:
+    case wire::Kind::ack:
+    case wire::Kind::acked: return true;  // a static map never changes; holds are the node's affair
+    default: return false;
+  }
+}
+
+bool Stream::take_grant(const wire::Header& header, wire::View table) {
+  const auto found = pending_.find(header.request);
+  const auto grants = wire::decode_grant(table, header.items);
+  if (found == pending_.end() || !grants) return false;
+  Rpc* rpc = found->second.rpc.get();
+  if (rpc == nullptr) return true;
+  if (!rpc->is_upload()) return false;
+  std::vector<std::uint16_t> items;
+  for (const wire::Grant& grant : *grants) {
+    if (grant.item >= rpc->bodies.size()) return false;
+    const Body& body = rpc->bodies[grant.item];
+    if (grant.status == Status::ok && body.moved == 0) items.push_back(grant.item);
+  }
+  out_->upload(header.request, *rpc, std::move(items));
+  return true;
+}
+
+bool Stream::take_response(const wire::Header& header, wire::View table) {
+  const auto found = pending_.find(header.request);
+  if (found == pending_.end()) return false;
+  const RpcRef rpc = found->second.rpc;
+  if (rpc != nullptr && !rpc->absorb(header, table)) return false;
+  if ((header.flags & wire::LAST) == 0) return true;
+  bulk_count_ -= found->second.is_bulk ? 1 : 0;
+  pending_.erase(found);
+  acknowledge(true);
+  if (rpc == nullptr) return true;
+  out_->forget(header.request);
+  rpc->settle();
+  rpc->finish(Status::ok);
+  return true;
+}
+
+/// Tells a node that splices how far its bytes have been copied out.
+void Stream::acknowledge(bool is_end) {
+  const std::uint64_t consumed = in_->consumed();
+  if (!in_->has_spliced() || consumed == acknowledged_) return;
+  if (!is_end && consumed - acknowledged_ < ACK_BYTES) return;
+  wire::encode_ack(out_->control(), wire::Kind::ack, 0, consumed);
+  acknowledged_ = consumed;
+}
+
+void Stream::flush() {
+  const Outbound::Progress progress = out_->send(socket_.get(), in_->consumed());
+  if (progress == Outbound::Progress::closed) return lose("the connection was closed");
+  const bool is_blocked = progress == Outbound::Progress::blocked;
+  if (is_blocked == is_waiting_to_send_) return;
+  is_waiting_to_send_ = is_blocked;
+  const std::uint32_t events = is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  thread_.rewatch(socket_.get(), events, *this);
+}
+
+void Stream::ready(std::uint32_t events) {
+  if (state_ == State::idle) return;
+  if (state_ == State::connecting) {
+    const int fault = tcp::connect_fault(socket_.get());
+    if (fault == 0) return begin_greeting();
+    close();
+    state_ = State::connecting;
+    if (!try_address(now_ms())) connect_failed(std::strerror(fault));
+    return;
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+    const Inbound::Progress progress = in_->receive(socket_.get(), TURN_BYTES);
+    heard_ms_ = now_ms();
+    if (progress == Inbound::Progress::closed) return lose("the connection was closed");
+    if (progress == Inbound::Progress::broken) return lose("the node broke the protocol");
+    acknowledge(false);
+  }
+  if (state_ == State::ready) take_work();
+  flush();
+}
+
+bool Stream::is_silent(std::int64_t now) const { return now - heard_ms_ >= SILENT_MS; }
+
+std::int64_t Stream::tick(std::int64_t now) {
+  link_.expire(now);
+  if (state_ == State::connecting || state_ == State::greeting || state_ == State::proving) {
+    if (now < connect_until_ms_) return connect_until_ms_;
+    connect_failed("no answer within " + std::to_string(link_.options().connect_ms) + " ms");
+  }
+  std::int64_t next = NEVER_MS;
+  bool has_expired = false;
+  for (auto& [request, pending] : pending_) {
+    if (pending.rpc == nullptr) continue;
+    if (now >= pending.rpc->deadline_ms) {
+      has_expired = true;
+      let_go(request, pending, Status::expired);
+    } else {
+      next = std::min(next, pending.rpc->deadline_ms);
+    }
+  }
+  if (has_expired && is_silent(now)) {
+    link_.node_silent();
+  } else if (has_expired) {
+    flush();
+  }
+  if (state_ == State::idle) {
+    pump();
+    next = std::min(next, std::max(link_.retry_at(index_), retry_at_ms_));
+  }
+  return std::min(next, link_.next_deadline());
+}
+
+}  // namespace gd2fs

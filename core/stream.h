@@ -1,0 +1,90 @@
+// Stream: one connection to one node, from connecting to its loss. Lives on one I/O thread.
+//
+//   idle -> connecting -> greeting (waits for CHALLENGE) -> proving (waits for WELCOME) -> ready -> idle
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "inbound.h"
+#include "io_thread.h"
+#include "outbound.h"
+#include "rpc.h"
+
+namespace gd2fs {
+
+class Link;
+
+class Stream : public IoThread::Watcher, private Inbound::Receiver {
+ public:
+  /// `index`: which of the link's streams this is.
+  Stream(Link& link, IoThread& thread, std::size_t index);
+
+  IoThread& thread() const noexcept { return thread_; }
+
+  // On its thread only.
+  /// Takes what it can from the link's queue and sends it; connects first when there is a reason.
+  void pump();
+  /// Ends the requests of an operation; nullptr: all of them.
+  void cancel(const OperationState* operation);
+  /// Gives the connection up. Its requests are asked again elsewhere, or end.
+  void lose(const std::string& reason);
+
+  void ready(std::uint32_t events) override;
+  std::int64_t tick(std::int64_t now) override;
+
+ private:
+  enum class State { idle, connecting, greeting, proving, ready };
+
+  struct Pending {
+    RpcRef rpc;  // nullptr: let go; its last frame is still to come
+    bool is_bulk;
+  };
+
+  bool take_frame(const wire::Header& header, wire::View table) override;
+  std::optional<Rpc*> receiver_of(std::uint64_t request) override;
+  bool take_greeting(const wire::Header& header, wire::View table);
+  bool take_grant(const wire::Header& header, wire::View table);
+  bool take_response(const wire::Header& header, wire::View table);
+
+  void connect(std::int64_t now);
+  bool try_address(std::int64_t now);
+  void connect_failed(const std::string& reason);
+  void begin_greeting();
+  void begin_ready(const wire::Challenge& challenge);
+  void take_work();
+  void start(RpcRef rpc);
+  void let_go(std::uint64_t request, Pending& pending, Status status);
+  void flush();
+  void acknowledge(bool is_end);
+  void release_pending(std::int64_t now);
+  bool is_silent(std::int64_t now) const;
+  void close();
+
+  Link& link_;
+  IoThread& thread_;
+  const std::size_t index_;
+  State state_ = State::idle;
+  tcp::Descriptor socket_;
+  std::unique_ptr<Inbound> in_;
+  std::unique_ptr<Outbound> out_;
+  bool is_waiting_to_send_ = false;
+  wire::Challenge challenge_;
+  std::string goodbye_;              // the node's reason, when it said one
+
+  std::size_t address_ = 0;          // of the link's: the next to try
+  std::size_t addresses_left_ = 0;   // to try in this attempt
+  std::int64_t connect_until_ms_ = 0;
+  std::int64_t retry_at_ms_ = 0;
+  std::int64_t retry_ms_ = 0;
+
+  std::unordered_map<std::uint64_t, Pending> pending_;
+  std::uint64_t last_request_ = 0;
+  std::size_t bulk_count_ = 0;       // of pending_
+  std::int64_t heard_ms_ = 0;        // when bytes came last, or when waiting for some began
+  std::uint64_t acknowledged_ = 0;
+};
+
+}  // namespace gd2fs
