@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+from gd2fs import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ARENA_STATES = ("free", "filling", "staged", "live", "zombie", "record")
@@ -46,7 +47,7 @@ class NodeCollector:
         """Yield every metric of the node."""
         counts = self._counts()
         yield InfoMetricFamily(
-            "gd2fs_node", "The node", value=self._labels | {"version": version("gd2fs")}
+            "gd2fs_node", "The node", value=self._labels | {"version": __version__}
         )
         yield _arena(counts)
         yield _lookups(counts)

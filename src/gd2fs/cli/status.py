@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version as installed_version
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gd2fs import Client, NodeStatus
+from gd2fs import Client, NodeStatus, __version__
 from gd2fs.cli.output import format_bytes, print_json, print_warning
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption
 
@@ -45,14 +44,14 @@ def status(
 def version() -> None:
     """Print the version of gd2fs and of what it runs on."""
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    print(f"gd2fs {installed_version('gd2fs')} ({system})")
+    print(f"gd2fs {__version__} ({system})")
 
 
 def _table(nodes: Sequence[NodeStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("node", overflow="fold")
     table.add_column("state")
-    table.add_column("pages of memory")
+    table.add_column("kind of memory")
     table.add_column("used", justify="right")
     table.add_column("of", justify="right")
     table.add_column("")
