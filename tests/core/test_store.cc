@@ -1,0 +1,534 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "name.h"
+#include "store.h"
+
+using namespace gd2fs;
+
+namespace {
+
+std::unique_ptr<Store> open_store(std::size_t bytes, double above = 1.0, double below = 1.0) {
+  StoreOptions options;
+  options.arena = {bytes, Rung::plain, ""};
+  options.evict_above = above;
+  options.evict_below = below;
+  options.node_name = "n1";
+  options.boot = 7;
+  auto store = Store::open(options);
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+std::string key(std::size_t i) { return page_name("ns", "key" + std::to_string(i)); }
+
+PieceSpec page_spec(std::string_view name, std::uint64_t length, std::uint64_t tag = 1) {
+  PieceSpec spec;
+  spec.name = name;
+  spec.is_page = true;
+  spec.tag = tag;
+  spec.length = length;
+  return spec;
+}
+
+PieceSpec file_spec(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                    std::uint64_t offset, std::uint64_t length) {
+  PieceSpec spec;
+  spec.name = name;
+  spec.chunk = chunk;
+  spec.tag = tag;
+  spec.offset = offset;
+  spec.length = length;
+  return spec;
+}
+
+// Every 8 bytes say which write they belong to: a foreign byte shows.
+void fill(const PieceRef& piece, std::uint64_t mark) {
+  std::vector<std::span<std::byte>> runs;
+  piece->runs(0, piece->length(), runs);
+  for (const auto run : runs) {
+    for (std::size_t i = 0; i < run.size(); i += 8) {
+      std::memcpy(run.data() + i, &mark, std::min<std::size_t>(8, run.size() - i));
+    }
+  }
+  for (std::size_t block = 0; block < piece->hashes().size(); ++block) {
+    const std::uint64_t at = block * BLOCK_BYTES;
+    piece->set_hash(block, piece->hash_of(at, std::min(BLOCK_BYTES, piece->length() - at)));
+  }
+}
+
+bool is_filled_with(const PieceRef& piece, std::uint64_t mark) {
+  std::vector<std::span<std::byte>> runs;
+  piece->runs(0, piece->length(), runs);
+  for (const auto run : runs) {
+    for (std::size_t i = 0; i < run.size(); i += 8) {
+      if (std::memcmp(run.data() + i, &mark, std::min<std::size_t>(8, run.size() - i)) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+Status put_page(Store& store, std::string_view name, std::uint64_t length, std::uint64_t mark) {
+  const Reserved reserved = store.reserve(page_spec(name, length, mark));
+  if (reserved.status != Status::ok) return reserved.status;
+  fill(reserved.piece, mark);
+  return store.publish_page(reserved.piece);
+}
+
+Status put_piece(Store& store, const PieceSpec& spec, std::uint64_t seq) {
+  const Reserved reserved = store.reserve(spec);
+  if (reserved.status != Status::ok) return reserved.status;
+  fill(reserved.piece, spec.tag);
+  const Status staged = store.stage(reserved.piece);
+  return staged == Status::ok ? store.publish(spec.name, spec.chunk, spec.tag, seq) : staged;
+}
+
+std::uint64_t sum(const StoreCounts& c) {
+  return c.free_bytes + c.filling_bytes + c.staged_bytes + c.live_bytes + c.zombie_bytes +
+         c.record_bytes;
+}
+
+bool wait_until(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a page is found with its bytes once it is published, not before") {
+  const auto store = open_store(16 * MiB);
+  const Reserved reserved = store->reserve(page_spec(key(1), 100'000));
+  REQUIRE(reserved.status == Status::ok);
+  fill(reserved.piece, 42);
+  CHECK(store->find_page(key(1), true) == nullptr);
+
+  CHECK(store->publish_page(reserved.piece) == Status::ok);
+
+  const PieceRef found = store->find_page(key(1), true);
+  REQUIRE(found != nullptr);
+  CHECK(found->length() == 100'000);
+  CHECK(is_filled_with(found, 42));
+}
+
+TEST_CASE("the first complete page wins and the second is told so") {
+  const auto store = open_store(16 * MiB);
+  const Reserved slow = store->reserve(page_spec(key(1), 8 * KiB, 1));
+  fill(slow.piece, 1);
+  REQUIRE(put_page(*store, key(1), 8 * KiB, 2) == Status::ok);
+
+  CHECK(store->publish_page(slow.piece) == Status::have);
+  CHECK(store->reserve(page_spec(key(1), 8 * KiB, 3)).status == Status::have);
+  CHECK(is_filled_with(store->find_page(key(1), true), 2));
+}
+
+TEST_CASE("what is let go unpublished gives its memory back") {
+  const auto store = open_store(16 * MiB);
+  const std::uint64_t before = store->counts().free_bytes;
+
+  { const Reserved reserved = store->reserve(page_spec(key(1), 1 * MiB)); }
+
+  CHECK(store->counts().free_bytes == before);
+}
+
+TEST_CASE("every grain is in exactly one state, whatever happens") {
+  const auto store = open_store(8 * MiB);
+  std::mt19937_64 random(11);
+  std::vector<PieceRef> held;
+  std::uint64_t tag = 0;
+
+  for (int step = 0; step < 20'000; ++step) {
+    ++tag;
+    const std::uint64_t i = random() % 64;
+    const std::string path = "/ns/file" + std::to_string(i % 4);
+    const std::uint64_t length = 1 + random() % (random() % 8 == 0 ? 1 * MiB : 40 * KiB);
+    switch (random() % 9) {
+      case 0:
+      case 1: put_page(*store, key(i), length, i); break;
+      case 2: put_piece(*store, file_spec(path, i % 3, tag, random() % MiB, length), tag); break;
+      case 3: store->drop_page(key(i)); break;
+      case 4: store->drop_file(path); break;
+      case 5: {
+        Reserved reserved = store->reserve(file_spec(path, i % 3, tag, 0, length));
+        if (reserved.piece != nullptr && random() % 2 == 0) store->stage(reserved.piece);
+        held.push_back(std::move(reserved.piece));
+        break;
+      }
+      case 6: held.push_back(store->find_page(key(i), random() % 2 == 0)); break;
+      case 7: held.clear(); break;
+      case 8:
+        if (step % 50 == 0) store->clear("ns");
+    }
+    const StoreCounts counts = store->counts();
+    REQUIRE(sum(counts) == counts.arena_bytes);
+  }
+
+  held.clear();
+  store->clear("ns");
+  const StoreCounts end = store->counts();
+  CHECK(end.free_bytes + end.record_bytes == end.arena_bytes);
+}
+
+TEST_CASE("the least recently used page goes first, and a probe is no use") {
+  const auto store = open_store(16 * MiB);
+  for (std::size_t i = 0; i < 7; ++i) REQUIRE(put_page(*store, key(i), 2 * MiB, i) == Status::ok);
+  store->find_page(key(0), true);
+  store->find_page(key(1), false);
+
+  REQUIRE(put_page(*store, key(7), 2 * MiB, 7) == Status::ok);
+
+  CHECK(store->find_page(key(0), false) != nullptr);
+  CHECK(store->find_page(key(1), false) == nullptr);
+  CHECK(store->counts().evicted_pieces == 1);
+}
+
+TEST_CASE("what is read, written or young and staged is never evicted") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(put_page(*store, key(0), 2 * MiB, 0) == Status::ok);
+  const PieceRef read = store->find_page(key(0), true);
+  const PieceRef filling = store->reserve(page_spec(key(1), 1 * MiB)).piece;
+  fill(filling, 1);
+  {
+    const PieceRef staged = store->reserve(file_spec("/ns/f", 0, 5, 0, 1 * MiB)).piece;
+    fill(staged, 5);
+    REQUIRE(store->stage(staged) == Status::ok);
+  }
+
+  for (std::size_t i = 2; i < 100; ++i) REQUIRE(put_page(*store, key(i), 1 * MiB, i) == Status::ok);
+
+  CHECK(is_filled_with(read, 0));
+  CHECK(is_filled_with(filling, 1));
+  CHECK(store->find_page(key(0), false) == read);
+  CHECK(is_filled_with(store->find_piece("/ns/f", 0, 5, false), 5));
+}
+
+TEST_CASE("when everything is held a writer is told to come again, and gets in once it is let go") {
+  const auto store = open_store(16 * MiB);
+  std::vector<PieceRef> held;
+  for (std::size_t i = 0; i < 7; ++i) {
+    REQUIRE(put_page(*store, key(i), 2 * MiB, i) == Status::ok);
+    held.push_back(store->find_page(key(i), true));
+  }
+  CHECK(put_page(*store, key(9), 2 * MiB, 9) == Status::retry);
+
+  held.clear();
+
+  CHECK(put_page(*store, key(9), 2 * MiB, 9) == Status::ok);
+}
+
+TEST_CASE("a dropped page keeps its bytes for those who hold it, and nobody else finds it") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(put_page(*store, key(0), 1 * MiB, 33) == Status::ok);
+  const PieceRef held = store->find_page(key(0), true);
+
+  CHECK(store->drop_page(key(0)));
+
+  CHECK(store->find_page(key(0), true) == nullptr);
+  CHECK(store->counts().zombie_bytes == 1 * MiB);
+  for (std::size_t i = 1; i < 40; ++i) REQUIRE(put_page(*store, key(i), 1 * MiB, i) == Status::ok);
+  CHECK(is_filled_with(held, 33));
+}
+
+TEST_CASE("half-written bytes are limited to an eighth, but one piece is always let in") {
+  const auto store = open_store(64 * MiB);
+  {
+    const Reserved large = store->reserve(page_spec(key(0), 40 * MiB));
+    CHECK(large.status == Status::ok);
+    CHECK(store->reserve(page_spec(key(1), 4 * KiB)).status == Status::retry);
+  }
+  std::vector<PieceRef> filling;
+  for (std::size_t i = 0; i < 8; ++i) {
+    filling.push_back(store->reserve(page_spec(key(i), 1 * MiB)).piece);
+    REQUIRE(filling.back() != nullptr);
+  }
+
+  CHECK(store->reserve(page_spec(key(9), 4 * KiB)).status == Status::retry);
+}
+
+TEST_CASE("a piece that can never fit is refused for good") {
+  const auto store = open_store(16 * MiB);
+
+  CHECK(store->reserve(page_spec(key(0), 16 * MiB)).status == Status::full);
+  CHECK(store->reserve(page_spec(key(0), 2 * GiB)).status == Status::full);
+  CHECK(store->reserve(page_spec(key(0), 0)).status == Status::full);
+  CHECK(store->reserve(page_spec(key(0), 16 * MiB - 64 * KiB)).status == Status::ok);
+}
+
+TEST_CASE("one allocation evicts at most its size and 64 MiB") {
+  const auto store = open_store(512 * MiB);
+  std::mt19937_64 random(5);
+  const auto put = [&](std::size_t i, std::uint64_t length) {
+    const Reserved reserved = store->reserve(page_spec(key(i), length));
+    REQUIRE(reserved.status == Status::ok);
+    REQUIRE(store->publish_page(reserved.piece) == Status::ok);
+  };
+  for (std::size_t i = 0; i < 20'000; ++i) put(i, 4 * KiB + random() % (60 * KiB));
+
+  for (std::size_t i = 20'000; i < 20'300; ++i) {
+    const std::uint64_t before = store->counts().evicted_bytes;
+    const std::uint64_t length = 2 * MiB + random() % (14 * MiB);
+    put(i, length);
+    REQUIRE(store->counts().evicted_bytes - before <= length + EVICT_SLACK_BYTES);
+  }
+  CHECK(store->counts().live_bytes >= 512 * MiB / 100 * 94);
+}
+
+TEST_CASE("the background keeps the use between its marks") {
+  const auto store = open_store(64 * MiB, 0.5, 0.25);
+  for (std::size_t i = 0; i < 200; ++i)
+    REQUIRE(put_page(*store, key(i), 256 * KiB, i) == Status::ok);
+
+  CHECK(wait_until([&] { return store->counts().free_bytes >= 32 * MiB; }));
+  CHECK(store->find_page(key(199), false) != nullptr);
+}
+
+TEST_CASE("a piece of a file is found by its tag when staged, as the latest only when live") {
+  const auto store = open_store(16 * MiB);
+  const PieceRef piece = store->reserve(file_spec("/ns/f", 3, 77, 4096, 8192)).piece;
+  fill(piece, 77);
+  REQUIRE(store->stage(piece) == Status::ok);
+  CHECK(store->find_piece("/ns/f", 3, 77, true) == piece);
+  CHECK(store->find_latest("/ns/f", 3, 4096, 100, true) == nullptr);
+  CHECK(store->reserve(file_spec("/ns/f", 3, 77, 4096, 8192)).status == Status::have);
+
+  CHECK(store->publish("/ns/f", 3, 77, 9) == Status::ok);
+
+  CHECK(store->find_latest("/ns/f", 3, 5000, 7288, true) == piece);
+  CHECK(store->find_latest("/ns/f", 3, 5000, 7289, true) == nullptr);
+  CHECK(store->find_latest("/ns/f", 3, 4095, 2, true) == nullptr);
+  CHECK(store->find_piece("/ns/f", 2, 77, true) == nullptr);
+  CHECK(store->find_piece("/ns/g", 3, 77, true) == nullptr);
+  CHECK(piece->seq() == 9);
+  CHECK(store->publish("/ns/f", 3, 78, 9) == Status::miss);
+}
+
+TEST_CASE("a piece that newer ones cover goes, one that shows anywhere stays") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 0, 1, 0, 100'000), 1) == Status::ok);
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 0, 2, 0, 60'000), 2) == Status::ok);
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 0, 3, 60'000, 39'999), 3) == Status::ok);
+  CHECK(store->find_piece("/ns/f", 0, 1, false) != nullptr);
+
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 0, 4, 50'000, 50'000), 4) == Status::ok);
+
+  CHECK(store->find_piece("/ns/f", 0, 1, false) == nullptr);
+  CHECK(store->find_piece("/ns/f", 0, 2, false) != nullptr);
+  CHECK(store->find_piece("/ns/f", 0, 3, false) == nullptr);
+  CHECK(store->counts().pieces == 2);
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 0, 5, 50'000, 10), 3) == Status::ok);
+  CHECK(store->find_piece("/ns/f", 0, 5, false) == nullptr);
+}
+
+TEST_CASE("staged pieces are named once their writer has been silent long enough") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(store->stage(store->reserve(file_spec("/ns/f", 1, 5, 0, 100)).piece) == Status::ok);
+  REQUIRE(put_piece(*store, file_spec("/ns/f", 1, 6, 200, 100), 2) == Status::ok);
+  CHECK(store->staged_before(boottime_ms(), 10).empty());
+
+  const auto names = store->staged_before(boottime_ms() + STAGED_MS + 1, 10);
+
+  REQUIRE(names.size() == 1);
+  CHECK(names[0].name == "/ns/f");
+  CHECK(names[0].chunk == 1);
+  CHECK(names[0].tag == 5);
+}
+
+TEST_CASE("a chunk never has more pieces than its limit, and the newest is among them") {
+  const auto store = open_store(16 * MiB);
+  for (std::uint64_t tag = 1; tag <= 1500; ++tag) {
+    REQUIRE(store->stage(store->reserve(file_spec("/ns/f", 0, tag, 0, 100)).piece) == Status::ok);
+  }
+
+  CHECK(store->counts().staged_bytes == 1024 * GRAIN_BYTES);
+  CHECK(store->find_piece("/ns/f", 0, 1500, false) != nullptr);
+}
+
+TEST_CASE("dropping a file drops all its pieces and no others") {
+  const auto store = open_store(16 * MiB);
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    REQUIRE(put_piece(*store, file_spec("/ns/f", i, 1, 0, 100), 1) == Status::ok);
+  }
+  REQUIRE(put_piece(*store, file_spec("/ns/ff", 0, 1, 0, 100), 1) == Status::ok);
+
+  CHECK(store->drop_file("/ns/f") == 300);
+
+  CHECK(store->drop_file("/ns/f") == 0);
+  CHECK(store->counts().pieces == 1);
+  CHECK(store->drop_piece("/ns/ff", 0, 1));
+  CHECK_FALSE(store->drop_piece("/ns/ff", 0, 1));
+}
+
+TEST_CASE("clearing a namespace takes its pages and files, and leaves its neighbours") {
+  const auto store = open_store(32 * MiB);
+  for (std::size_t i = 0; i < 2000; ++i) {
+    REQUIRE(put_page(*store, key(i), 100, i) == Status::ok);
+    REQUIRE(put_page(*store, page_name("ns2", std::to_string(i)), 100, i) == Status::ok);
+  }
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const std::string file = std::to_string(i);
+    REQUIRE(put_piece(*store, file_spec("/ns/" + file, 0, 1, 0, 100), 1) == Status::ok);
+    REQUIRE(put_piece(*store, file_spec("/ns2/" + file, 0, 1, 0, 100), 1) == Status::ok);
+  }
+
+  CHECK(store->clear("ns") == 2200);
+
+  CHECK(store->counts().pages == 2000);
+  CHECK(store->counts().pieces == 200);
+  CHECK(store->find_page(page_name("ns2", "1999"), false) != nullptr);
+}
+
+TEST_CASE("keys of a namespace are listed in order, a part at a time") {
+  const auto store = open_store(32 * MiB);
+  std::vector<std::string> expected;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    REQUIRE(put_page(*store, key(i), 10 + i, i) == Status::ok);
+    REQUIRE(put_page(*store, page_name("other", std::to_string(i)), 10, i) == Status::ok);
+    expected.push_back("key" + std::to_string(i));
+  }
+  std::sort(expected.begin(), expected.end());
+
+  std::vector<std::string> listed;
+  for (bool more = true; more;) {
+    const auto part = store->list_pages("ns", listed.empty() ? "" : listed.back(), 64, more);
+    REQUIRE(part.size() <= 64);
+    for (const auto& entry : part) listed.push_back(entry.name);
+  }
+
+  CHECK(listed == expected);
+}
+
+TEST_CASE("what has outlived its time is a miss, and its memory comes back") {
+  const auto store = open_store(16 * MiB);
+  const std::uint64_t before = store->counts().free_bytes;
+  const std::string name = key(0);
+  PieceSpec spec = page_spec(name, 100);
+  spec.ttl_s = 1;
+  REQUIRE(store->publish_page(store->reserve(spec).piece) == Status::ok);
+  PieceSpec other = file_spec("/ns/f", 0, 1, 0, 100);
+  other.ttl_s = 1;
+  REQUIRE(put_piece(*store, other, 1) == Status::ok);
+  REQUIRE(store->find_page(key(0), true) != nullptr);
+
+  CHECK(wait_until([&] { return store->find_page(key(0), true) == nullptr; }));
+  CHECK(wait_until([&] { return store->counts().expired_pieces == 2; }));
+  CHECK(store->counts().live_bytes == 0);
+  CHECK(before - store->counts().free_bytes <= 2 * 64 * KiB);
+}
+
+TEST_CASE("a corrupt copy is dropped and counted once") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(put_page(*store, key(0), 200'000, 1) == Status::ok);
+  const PieceRef page = store->find_page(key(0), true);
+  CHECK(page->hash_of(65'536, 65'536) == page->hashes()[1]);
+  std::vector<std::span<std::byte>> runs;
+  page->runs(70'000, 1, runs);
+  runs[0][0] ^= std::byte{1};
+  CHECK(page->hash_of(65'536, 65'536) != page->hashes()[1]);
+
+  store->quarantine(page);
+  store->quarantine(page);
+
+  CHECK(store->find_page(key(0), true) == nullptr);
+  CHECK(store->counts().corrupt_pieces == 1);
+}
+
+TEST_CASE("runs give every range of a scattered piece, in order") {
+  const auto store = open_store(16 * MiB);
+  for (std::size_t i = 0; i < 3000; ++i)
+    REQUIRE(put_page(*store, key(i), 4 * KiB, i) == Status::ok);
+  for (std::size_t i = 0; i < 3000; i += 2) REQUIRE(store->drop_page(key(i)));
+  const PieceRef piece = store->reserve(page_spec(key(9999), 6 * MiB + 5)).piece;
+  REQUIRE(piece != nullptr);
+  std::vector<std::span<std::byte>> runs;
+  piece->runs(0, piece->length(), runs);
+  CHECK(runs.size() > 3);
+  std::string flat;
+  for (const auto run : runs) {
+    for (std::byte& byte : run) {
+      byte = static_cast<std::byte>(flat.size() * 31 >> 3);
+      flat.push_back(static_cast<char>(byte));
+    }
+  }
+  REQUIRE(flat.size() == piece->length());
+
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const std::uint64_t offset = random() % flat.size();
+    const std::uint64_t length =
+        random() % std::min<std::uint64_t>(flat.size() - offset + 1, 200'000);
+    CHECK(piece->hash_of(offset, length) == XXH3_64bits(flat.data() + offset, length));
+  }
+}
+
+TEST_CASE("threads that put, read, hold and drop never see foreign bytes") {
+  const auto store = open_store(16 * MiB, 0.9, 0.8);
+  std::atomic<std::uint64_t> wrong{0}, hits{0}, unbalanced{0}, tags{0};
+  const auto work = [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<PieceRef> held;
+    const auto check = [&](const PieceRef& piece, std::uint64_t mark) {
+      if (piece == nullptr) return;
+      ++hits;
+      if (!is_filled_with(piece, mark)) ++wrong;
+      if (random() % 4 == 0) held.push_back(piece);
+    };
+    for (int step = 0; step < 1500; ++step) {
+      const std::uint64_t i = random() % 48;
+      const std::uint64_t length = 4 * KiB + random() % (512 * KiB);
+      const std::string path = "/ns/file" + std::to_string(i % 4);
+      switch (random() % 8) {
+        case 0:
+        case 1: put_page(*store, key(i), length, i); break;
+        case 2: {
+          const std::uint64_t tag = ++tags;
+          if (put_piece(*store, file_spec(path, 0, tag, 0, length), tag) == Status::ok) {
+            check(store->find_piece(path, 0, tag, true), tag);
+          }
+          break;
+        }
+        case 3: store->drop_page(key(i)); break;
+        case 4: {
+          const PieceRef piece = store->find_latest(path, 0, 0, 4 * KiB, true);
+          check(piece, piece == nullptr ? 0 : piece->tag());
+          break;
+        }
+        case 5: held.clear(); break;
+        case 6: {
+          const StoreCounts counts = store->counts();
+          if (sum(counts) != counts.arena_bytes) ++unbalanced;
+          break;
+        }
+        default: check(store->find_page(key(i), true), i);
+      }
+      if (held.size() > 8) held.clear();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) threads.emplace_back(work, seed);
+  for (auto& thread : threads) thread.join();
+
+  CHECK(wrong == 0);
+  CHECK(unbalanced == 0);
+  CHECK(hits > 500);
+  store->clear("ns");
+  const auto is_empty = [&] {
+    const StoreCounts counts = store->counts();
+    return counts.free_bytes + counts.record_bytes == counts.arena_bytes;
+  };
+  CHECK(wait_until(is_empty));
+}
