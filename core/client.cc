@@ -124,7 +124,6 @@ class NetworkClient : public Client {
                     const CallOptions& options) override {
     Started call(*this, options);
     if (!call.passes(range_fault(path, offset, into, true))) return call.operation();
-    if (total_bytes(into) == 0) return call.end(Status::ok);
     ReadSpec spec;
     spec.path = path;
     spec.offset = offset;
@@ -219,11 +218,6 @@ class NetworkClient : public Client {
       return false;
     }
 
-    OperationRef end(Status status) {
-      on_end()(outcome_of(status));
-      return operation_;
-    }
-
     CallContext context() const {
       const std::uint32_t default_ms = client_.network_->options().timeout_ms;
       const std::uint32_t timeout_ms = options_.timeout_ms == 0 ? default_ms : options_.timeout_ms;
@@ -266,7 +260,6 @@ class NetworkClient : public Client {
     spec.offset = offset;
     spec.from.assign(from.begin(), from.end());
     spec.is_append = is_append;
-    if (total_bytes(from) == 0 && !is_append) return call.end(Status::ok);
     start_write(call.context(), std::move(spec), call.on_end());
     return call.operation();
   }

@@ -77,13 +77,9 @@ bool FileWrite::take_facts() {
 
 void FileWrite::begin_pieces() {
   if (spec_.is_append) offset_ = facts_.size;
-  if (bytes_ == 0) {
-    Outcome outcome = outcome_of(Status::ok);
-    outcome.value = offset_;
-    return finish(std::move(outcome));
-  }
   if (offset_ > FILE_BYTES_MAX || bytes_ > FILE_BYTES_MAX - offset_)
     return fail(Status::full, what(), home());
+  if (bytes_ == 0) return nothing_to_write();
   tag_ = random_tag();
   pieces_.clear();
   BufferCursor memory(spec_.from);
@@ -99,6 +95,14 @@ void FileWrite::begin_pieces() {
     pieces_.push_back(piece);
   }
   stage();
+}
+
+/// The file is there, and that was all to find out.
+void FileWrite::nothing_to_write() {
+  Outcome outcome = outcome_of(Status::ok);
+  outcome.value = spec_.is_append ? offset_ : 0;
+  outcome.file = facts_;
+  finish(std::move(outcome));
 }
 
 void FileWrite::stage() {

@@ -44,6 +44,7 @@ class FileWrite : public Call {
   void ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)());
   bool take_facts();
   void begin_pieces();
+  void nothing_to_write();
   void stage();
   void add_offers(std::vector<Sent>& requests);
   void collect_staged();

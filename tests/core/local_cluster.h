@@ -1,0 +1,112 @@
+// Local cluster: nodes in this process on loopback, for tests of the client.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "client.h"
+#include "placement.h"
+#include "server.h"
+#include "transport/tcp.h"
+
+namespace gd2fs {
+
+using Memory = std::vector<std::byte>;
+
+inline Memory random_bytes(std::size_t bytes, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Memory out(bytes);
+  for (std::size_t at = 0; at < bytes; at += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(out.data() + at, &word, std::min<std::size_t>(8, bytes - at));  // within `out`
+  }
+  return out;
+}
+
+inline Buffer whole(Memory& memory) { return {memory.data(), memory.size()}; }
+
+inline const Outcome& end_of(const OperationRef& operation) {
+  REQUIRE(operation->wait(60'000));
+  return operation->outcome();
+}
+
+/// A port that was free just now.
+inline std::uint16_t free_port() {
+  auto address = tcp::resolve({"127.0.0.1", 0});
+  auto listener = tcp::listen_at(address->front());
+  REQUIRE(listener);
+  const std::string text = tcp::address_text(tcp::local_address(listener->get()));
+  return static_cast<std::uint16_t>(std::stoul(text.substr(text.rfind(':') + 1)));
+}
+
+class LocalCluster {
+ public:
+  explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB)
+      : arena_bytes_(arena_bytes) {
+    map_.epoch = 1;
+    map_.list_hash[0] = std::byte{7};
+    for (std::size_t node = 0; node < nodes; ++node) {
+      const std::string name = "node-" + std::to_string(node);
+      addresses_.push_back("127.0.0.1:" + std::to_string(free_port()));
+      wire::MapNode entry;
+      entry.id = node_id(name);
+      entry.addresses = name + "=" + addresses_.back();
+      map_.nodes.push_back(entry);
+    }
+    servers_.resize(nodes);
+    for (std::size_t node = 0; node < nodes; ++node) start(node);
+  }
+
+  void start(std::size_t node) {
+    ServerOptions options;
+    options.cluster = "test";
+    options.name = "node-" + std::to_string(node);
+    options.listen = {addresses_[node]};
+    options.map = map_;
+    options.boot = ++boots_;
+    options.threads = 1;
+    options.store.arena = {arena_bytes_, Rung::plain, ""};
+    auto server = Server::start(options);
+    REQUIRE_MESSAGE(server, (server ? "" : server.error().message));
+    servers_[node] = std::move(*server);
+  }
+
+  void stop(std::size_t node) { servers_[node] = nullptr; }
+  Server& server(std::size_t node) { return *servers_[node]; }
+  const wire::Map& map() const { return map_; }
+  const std::string& address(std::size_t node) const { return addresses_[node]; }
+  std::size_t home_of(const std::string& path, std::uint64_t chunk = 0) const {
+    std::vector<PlacedNode> placed;
+    for (const wire::MapNode& node : map_.nodes) placed.push_back({node.id, node.weight});
+    return placement_first(placed, path, chunk);
+  }
+
+  ClientOptions options() const {
+    ClientOptions options;
+    options.seeds = addresses_;
+    options.cluster = "test";
+    return options;
+  }
+
+  std::unique_ptr<Client> client() const { return client(options()); }
+  static std::unique_ptr<Client> client(const ClientOptions& options) {
+    auto client = Client::connect(options);
+    REQUIRE_MESSAGE(client, (client ? "" : client.error().message));
+    return std::move(*client);
+  }
+
+ private:
+  std::size_t arena_bytes_;
+  wire::Map map_;
+  std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::uint64_t boots_ = 0;
+};
+
+}  // namespace gd2fs

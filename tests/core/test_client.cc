@@ -1,0 +1,264 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <poll.h>
+
+#include "local_cluster.h"
+
+using namespace gd2fs;
+
+namespace {
+
+struct Batch {
+  std::vector<std::string> keys;
+  std::vector<Memory> values;
+  std::vector<Memory> room;
+
+  Batch(std::size_t count, std::size_t bytes_min, std::size_t bytes_max, std::uint64_t seed = 1) {
+    std::mt19937_64 random(seed);
+    for (std::size_t at = 0; at < count; ++at) {
+      keys.push_back("key-" + std::to_string(seed) + "-" + std::to_string(at));
+      values.push_back(random_bytes(bytes_min + random() % (bytes_max - bytes_min + 1), random()));
+      room.emplace_back(values.back().size());
+    }
+  }
+
+  std::vector<Buffer> from() {
+    std::vector<Buffer> buffers;
+    for (Memory& value : values) buffers.push_back(whole(value));
+    return buffers;
+  }
+  std::vector<Buffer> into() {
+    std::vector<Buffer> buffers;
+    for (Memory& space : room) buffers.push_back(whole(space));
+    return buffers;
+  }
+};
+
+std::size_t count_of(const Outcome& outcome, Status status) {
+  return static_cast<std::size_t>(std::count_if(
+      outcome.items.begin(), outcome.items.end(),
+      [&](const ItemOutcome& item) { return item.status == status; }));
+}
+
+}  // namespace
+
+TEST_CASE("pages of mixed sizes come back as they were put, from one node and from three") {
+  for (const std::size_t nodes : {1u, 3u}) {
+    LocalCluster cluster(nodes, 128 * MiB);
+    auto client = cluster.client();
+    Batch batch(60, 1, 700'000);
+
+    CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 60);
+    const auto got = client->get_pages("ns", batch.keys, batch.into(), {});
+
+    REQUIRE(count_of(end_of(got), Status::ok) == 60);
+    CHECK(batch.room == batch.values);
+    CHECK(got->outcome().items[7].bytes == batch.values[7].size());
+  }
+}
+
+TEST_CASE("an empty batch is done at once") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+
+  for (const auto& operation :
+       {client->get_pages("ns", {}, {}, {}), client->put_pages("ns", {}, {}, {}),
+        client->exists("ns", {}, {}), client->drop_pages("ns", {}, {})}) {
+    CHECK(end_of(operation).status == Status::ok);
+    CHECK(operation->outcome().items.empty());
+  }
+}
+
+TEST_CASE("a batch larger than one frame is cut, and every key keeps its place") {
+  LocalCluster cluster(3, 256 * MiB);
+  auto client = cluster.client();
+  Batch batch(10'000, 100, 3'000);
+
+  const auto put = client->put_pages("ns", batch.keys, batch.from(), {});
+  CHECK(count_of(end_of(put), Status::ok) == 10'000);
+  const auto got = client->get_pages("ns", batch.keys, batch.into(), {});
+
+  CHECK(count_of(end_of(got), Status::ok) == 10'000);
+  CHECK(batch.room == batch.values);
+}
+
+TEST_CASE("a page larger than a request and one of a single byte") {
+  LocalCluster cluster(1, 256 * MiB);
+  auto client = cluster.client();
+  Batch large(1, 20 * MiB + 12345, 20 * MiB + 12345);
+  Batch tiny(1, 1, 1, 2);
+
+  for (Batch* batch : {&large, &tiny}) {
+    CHECK(end_of(client->put_pages("ns", batch->keys, batch->from(), {})).items[0].status ==
+          Status::ok);
+    CHECK(end_of(client->get_pages("ns", batch->keys, batch->into(), {})).items[0].status ==
+          Status::ok);
+    CHECK(batch->room == batch->values);
+  }
+}
+
+TEST_CASE("the first value of a key stays; a second put moves nothing") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+  Batch batch(8, 100'000, 100'000);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+  const Batch first = batch;
+  for (Memory& value : batch.values) value[0] ^= std::byte{1};
+
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::have) == 8);
+  end_of(client->get_pages("ns", batch.keys, batch.into(), {}));
+
+  CHECK(batch.room == first.values);
+}
+
+TEST_CASE("exists answers key by key, also for thousands") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  Batch batch(9'000, 10, 10);
+  std::vector<std::string> stored;
+  std::vector<Buffer> from;
+  for (std::size_t at = 0; at < batch.keys.size(); at += 3) {
+    stored.push_back(batch.keys[at]);
+    from.push_back(whole(batch.values[at]));
+  }
+  end_of(client->put_pages("ns", stored, from, {}));
+
+  const auto asked = client->exists("ns", batch.keys, {});
+
+  const Outcome& outcome = end_of(asked);
+  std::size_t wrong = 0;
+  for (std::size_t at = 0; at < batch.keys.size(); ++at)
+    wrong += outcome.items[at].status != (at % 3 == 0 ? Status::ok : Status::miss);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a key that was never put is a miss beside hits, and a short buffer says what is needed") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+  Batch batch(3, 5'000, 5'000);
+  end_of(client->put_pages("ns", std::span(batch.keys).first(2),
+                           std::span<const Buffer>(batch.from()).first(2), {}));
+  auto into = batch.into();
+  into[1].bytes = 4'999;
+
+  const auto got = client->get_pages("ns", batch.keys, into, {});
+
+  const Outcome& outcome = end_of(got);
+  CHECK(outcome.items[0].status == Status::ok);
+  CHECK(outcome.items[1].status == Status::invalid);
+  CHECK(outcome.items[1].bytes == 5'000);
+  CHECK(outcome.items[2].status == Status::miss);
+}
+
+TEST_CASE("dropped pages are gone, and drop counts those that were there") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  Batch batch(50, 10, 1'000);
+  end_of(client->put_pages("ns", std::span(batch.keys).first(40),
+                           std::span<const Buffer>(batch.from()).first(40), {}));
+
+  CHECK(end_of(client->drop_pages("ns", batch.keys, {})).value == 40);
+
+  CHECK(count_of(end_of(client->exists("ns", batch.keys, {})), Status::miss) == 50);
+}
+
+TEST_CASE("pages are listed in order, page by page, over all nodes") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  Batch batch(300, 10, 20);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+
+  std::vector<std::string> listed;
+  std::string after;
+  do {
+    const auto list = client->list_pages("ns", after, 70, {});
+    const Outcome& outcome = end_of(list);
+    REQUIRE(outcome.status == Status::ok);
+    CHECK(outcome.entries.size() <= 70);
+    for (const auto& entry : outcome.entries) listed.push_back(entry.name);
+    after = outcome.next;
+  } while (!after.empty());
+
+  std::sort(batch.keys.begin(), batch.keys.end());
+  CHECK(listed == batch.keys);
+}
+
+TEST_CASE("clear takes one namespace and leaves the others") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  Batch batch(30, 10, 20);
+  end_of(client->put_pages("one", batch.keys, batch.from(), {}));
+  end_of(client->put_pages("two", batch.keys, batch.from(), {}));
+
+  CHECK(end_of(client->clear("one", {})).value == 30);
+
+  CHECK(count_of(end_of(client->exists("one", batch.keys, {})), Status::ok) == 0);
+  CHECK(count_of(end_of(client->exists("two", batch.keys, {})), Status::ok) == 30);
+}
+
+TEST_CASE("more pages at once than may be half-written: all are stored in the end") {
+  LocalCluster cluster(1, 64 * MiB);
+  auto client = cluster.client();
+  Batch batch(160, 256 * KiB, 256 * KiB);
+
+  const auto put = client->put_pages("ns", batch.keys, batch.from(), {.timeout_ms = 30'000});
+
+  CHECK(count_of(end_of(put), Status::ok) == 160);
+}
+
+TEST_CASE("ping names every node") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+
+  const auto ping = client->ping({});
+
+  REQUIRE(end_of(ping).nodes.size() == 3);
+  CHECK(ping->outcome().nodes[2].name == "node-2");
+  CHECK(ping->outcome().nodes[2].rung == "plain");
+}
+
+TEST_CASE("announced operations are handed out once, and the descriptor says when") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+  pollfd bell{client->descriptor(), POLLIN, 0};
+  CHECK(poll(&bell, 1, 0) == 0);
+
+  std::vector<OperationRef> held;
+  for (std::uint64_t at = 0; at < 20; ++at)
+    held.push_back(client->ping({.is_announced = true, .cookie = at}));
+  std::vector<std::uint64_t> cookies;
+  while (cookies.size() < 20 && poll(&bell, 1, 10'000) == 1)
+    for (const auto& operation : client->finished(3)) {
+      CHECK(operation->is_done());
+      cookies.push_back(operation->cookie());
+    }
+
+  std::sort(cookies.begin(), cookies.end());
+  for (std::uint64_t at = 0; at < 20; ++at) CHECK(cookies[at] == at);
+  CHECK(poll(&bell, 1, 0) == 0);
+  CHECK(client->finished(3).empty());
+}
+
+TEST_CASE("calls that break a rule end as invalid, and say which") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+  Memory memory(100);
+  const std::vector<std::string> keys{"a", "b"};
+  const std::vector<Buffer> overlapping{{memory.data(), 60}, {memory.data() + 50, 50}};
+  const std::vector<Buffer> nowhere{{nullptr, 5}, whole(memory)};
+  const std::vector<Buffer> one{whole(memory)};
+  const std::string long_path = "/ns/" + std::string(2'000, 'x');
+
+  for (const auto& operation :
+       {client->get_pages("ns", keys, overlapping, {}), client->get_pages("ns", keys, nowhere, {}),
+        client->put_pages("ns", keys, one, {}), client->put_pages("a/b", keys, overlapping, {}),
+        client->put_pages("ns", std::vector<std::string>{""}, one, {}),
+        client->exists("ns", std::vector<std::string>(BATCH_ITEMS_MAX + 1, "k"), {}),
+        client->read("/ns/f", 0, overlapping, {}), client->read("/ns", 0, one, {}),
+        client->write("/ns/../x", 0, one, {}), client->write(long_path, 0, one, {}),
+        client->write("/ns/f", ~std::uint64_t{0}, one, {}), client->append("relative", one, {})}) {
+    CHECK(end_of(operation).status == Status::invalid);
+    CHECK(!operation->outcome().message.empty());
+  }
+}
