@@ -56,7 +56,8 @@ class Conversation {
     Frame frame{*header, wire::Bytes(bytes.begin() + HEADER_BYTES, bytes.end())};
     if (header->kind == wire::Kind::goodbye)
       return Error{"refused: " + wire::decode_goodbye(frame.table),
-                   "check the cluster's name and that client and nodes are of one release"};
+                   "check the cluster's name and that client and nodes are of one release",
+                   (header->flags & wire::MORE) != 0 ? Status::unavailable : Status::denied};
     if (header->kind != kind) return stranger();
     return frame;
   }
@@ -130,6 +131,7 @@ Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& 
   const auto note = [&](const std::string& seed, const Error& fault) {
     all.message += (all.message.empty() ? "cannot reach " : "; ") + seed + ": " + fault.message;
     if (!fault.hint.empty()) all.hint = fault.hint;
+    if (fault.status == Status::denied) all.status = Status::denied;
   };
   for (const std::string& seed : options.seeds) {
     auto target = tcp::parse_host_port(seed);

@@ -203,7 +203,8 @@ void encode_hello(Bytes& out, const Hello& hello);
 void encode_challenge(Bytes& out, const Challenge& challenge);
 void encode_proof(Bytes& out, const Proof& proof);
 void encode_welcome(Bytes& out, const Welcome& welcome);
-void encode_goodbye(Bytes& out, std::string_view reason);  // reason: one line, at most 400 bytes
+/// `reason`: one line, at most 400 bytes. `flags`: MORE when the same may work later, as it is.
+void encode_goodbye(Bytes& out, std::string_view reason, std::uint8_t flags = 0);
 std::optional<Hello> decode_hello(View table);
 std::optional<Challenge> decode_challenge(View table);
 std::optional<Proof> decode_proof(View table);

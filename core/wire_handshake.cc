@@ -129,8 +129,8 @@ std::optional<Welcome> decode_welcome(View bytes) {
   return welcome;
 }
 
-void encode_goodbye(Bytes& out, std::string_view reason) {
-  FrameWriter frame(out, Kind::goodbye, 0, LAST);
+void encode_goodbye(Bytes& out, std::string_view reason, std::uint8_t flags) {
+  FrameWriter frame(out, Kind::goodbye, 0, static_cast<std::uint8_t>(LAST | flags));
   frame.text(reason.substr(0, GOODBYE_BYTES_MAX));
   frame.finish(0, 0, 0);
 }
