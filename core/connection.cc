@@ -85,7 +85,8 @@ bool Connection::read() {
   return true;
 }
 
-/// Receives payload into extents, and the next header with the end of it. False: nothing more to read now.
+/// Receives payload into extents, and the next header with the end of it. False: nothing more to
+/// read now.
 bool Connection::read_payload() {
   iovecs_.clear();
   const std::size_t unwanted = receiver_.next(RECEIVE_BYTES_MAX, iovecs_);
@@ -153,7 +154,8 @@ bool Connection::read_frames() {
   return true;
 }
 
-/// What a receive came to. A short one has emptied the socket, unless the end of the stream is behind it.
+/// What a receive came to. A short one has emptied the socket, unless the end of the stream is
+/// behind it.
 Connection::Io Connection::received(std::int64_t bytes, std::size_t wanted) {
   if (bytes > 0) {
     if (static_cast<std::size_t>(bytes) < wanted && !is_hung_up_) can_read_ = false;
@@ -365,11 +367,12 @@ void Connection::expire(std::int64_t now_ms) {
 void Connection::tick(std::int64_t now_ms) {
   const bool is_stranger = phase_ == Phase::hello || phase_ == Phase::proof;
   if (is_stranger && now_ms - opened_ms_ > HELLO_MS) {
-    refuse("no HELLO and PROOF within " + std::to_string(HELLO_MS) + " ms");
+    Counters::add(node_.counters.refused);
+    goodbye("no HELLO and PROOF within " + std::to_string(HELLO_MS) + " ms", wire::MORE);
   }
   if (phase_ == Phase::open) {
     expire(now_ms);
-    if (now_ms - heard_ms_ > IDLE_MS && in_flight_ == 0) goodbye("the stream was idle");
+    if (now_ms - heard_ms_ > IDLE_MS && in_flight_ == 0) goodbye("the stream was idle", wire::MORE);
   }
   if (phase_ == Phase::closing && now_ms > closing_ms_) close();
   if (sender_.has_work()) worker_.make_ready(*this);
@@ -396,14 +399,15 @@ void Connection::refuse(const std::string& reason) {
   goodbye(reason);
 }
 
-/// Everything that the stream had is freed now; what remains is to be read by the other side, or not.
-void Connection::goodbye(const std::string& reason) {
+/// Everything that the stream had is freed now; what remains is to be read by the other side, or
+/// not.
+void Connection::goodbye(const std::string& reason, std::uint8_t flags) {
   if (phase_ == Phase::closing || phase_ == Phase::closed) return;
   sender_.abandon();
   receiver_.clear();
   small_requests_.clear();
   parked_.clear();
-  wire::encode_goodbye(sender_.replies().bytes, reason);
+  wire::encode_goodbye(sender_.replies().bytes, reason, flags);
   phase_ = Phase::closing;
   closing_ms_ = boottime_ms() + CLOSING_MS;
 }

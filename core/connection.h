@@ -1,6 +1,7 @@
 // Connection: one stream's state. Greeting, then frames in, requests worked off, frames out.
 //
-// Belongs to one worker thread; nothing here is locked and nothing waits. Work is done in turns, one frame each.
+// Belongs to one worker thread; nothing here is locked and nothing waits. Work is done in turns,
+// one frame each.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +72,8 @@ class Connection {
   void send(bool is_alone);
   void fault(const std::string& reason);
   void refuse(const std::string& reason);
-  void goodbye(const std::string& reason);
+  /// `flags`: MORE when the same may work later.
+  void goodbye(const std::string& reason, std::uint8_t flags = 0);
   void close();
 
   Worker& worker_;

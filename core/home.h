@@ -1,4 +1,5 @@
-// Home: asks the home of a file whether a write is part of its record. Waits, for a short time; one thread's alone.
+// Home: asks the home of a file whether a write is part of its record. Waits, for a short time; one
+// thread's alone.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,8 @@ class Inlet {
   /// Moves buffered bytes out.
   void copy_out(std::span<const iovec> into, std::size_t bytes);
   void skip(std::size_t bytes) noexcept { begin_ += bytes; }
-  /// Where bytes of the socket go next: at least one, as many as the present frame needs, about `wanted`.
+  /// Where bytes of the socket go next: at least one, as many as the present frame needs, about
+  /// `wanted`.
   iovec room(std::size_t wanted);
   void filled(std::size_t bytes) noexcept { end_ += bytes; }
 

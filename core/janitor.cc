@@ -81,7 +81,8 @@ void Janitor::settle_aged() {
   }
 }
 
-/// Listed at home: its writer had it acknowledged, only PUBLISH is missing. Else nobody will ever ask for it.
+/// Listed at home: its writer had it acknowledged, only PUBLISH is missing. Else nobody will ever
+/// ask for it.
 void Janitor::settle(const Store::StagedName& name) {
   if (const auto seq = home_.seq_of(name)) {
     node_.store->publish(name.name, name.chunk, name.tag, *seq);

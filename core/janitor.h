@@ -1,4 +1,5 @@
-// Janitor: the one thread of a node that may wait. Long walks, what vanished writers left, times to live.
+// Janitor: the one thread of a node that may wait. Long walks, what vanished writers left, times to
+// live.
 #pragma once
 
 #include <condition_variable>

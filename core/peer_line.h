@@ -1,4 +1,5 @@
-// Peer line: a stream from this node to another one, for a thread that may wait. One question at a time.
+// Peer line: a stream from this node to another one, for a thread that may wait. One question at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace gd2fs::serve {
 class PeerLine {
  public:
   explicit PeerLine(tcp::Descriptor socket) : socket_(std::move(socket)) {}
-  /// Connects to one of the node's addresses and greets it. Nothing: it did not answer in time, or refused.
+  /// Connects to one of the node's addresses and greets it. Nothing: it did not answer in time, or
+  /// refused.
   static std::unique_ptr<PeerLine> open(const Node& self, const wire::MapNode& peer,
                                         std::int64_t deadline_ms);
   /// Asks for one item. Nothing: no answer in time; the line is of no further use then.

@@ -1,4 +1,5 @@
-// Requests: what each op does that moves no payload. One object is one request, worked off in turns of a millisecond.
+// Requests: what each op does that moves no payload. One object is one request, worked off in turns
+// of a millisecond.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,12 @@ class SmallRequest {
   wire::Op op() const noexcept { return body_.head.op; }
   std::size_t items() const noexcept { return body_.items.size(); }
   std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
-  /// Does it walk through a whole namespace? Then it is work for the janitor, not for a stream's thread.
+  /// Does it walk through a whole namespace? Then it is work for the janitor, not for a stream's
+  /// thread.
   bool is_long() const;
 
-  /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is in `out`.
+  /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is
+  /// in `out`.
   bool run(Node& node, wire::Bytes& out, bool is_patient = false);
   /// Ends it without (further) effect.
   void end(wire::Bytes& out, Status status) const;

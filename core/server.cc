@@ -35,7 +35,8 @@ namespace {
 
 constexpr std::size_t THREADS_MAX = 256;
 
-/// One line to someone who is not let in. Best effort: its socket buffer is empty, so this fits or nothing does.
+/// One line to someone who is not let in. Best effort: its socket buffer is empty, so this fits or
+/// nothing does.
 void turn_away(int fd, std::string_view reason) {
   wire::Bytes out;
   wire::encode_goodbye(out, reason, wire::MORE);

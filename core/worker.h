@@ -1,4 +1,5 @@
-// Worker: one thread, its epoll, and the connections that belong to it. Work goes round, one turn each.
+// Worker: one thread, its epoll, and the connections that belong to it. Work goes round, one turn
+// each.
 #pragma once
 
 #include <atomic>

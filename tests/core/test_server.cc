@@ -175,7 +175,8 @@ TEST_CASE("a batch of 4096 pages comes in few frames") {
     items.push_back(page("key" + std::to_string(index), PAGE));
   }
   const Bytes bytes = random_bytes(COUNT * PAGE, 12);
-  // The node lends a stream a share of its arena at a time: what it answers `retry` to is offered again.
+  // The node lends a stream a share of its arena at a time: what it answers `retry` to is offered
+  // again.
   std::vector<std::size_t> missing(COUNT);
   for (std::size_t index = 0; index < COUNT; ++index) missing[index] = index;
   while (!missing.empty()) {
