@@ -16,7 +16,8 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
            std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread)
     : node_name_(std::move(node_name)),
       addresses_(std::move(addresses)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      is_ready_(options_.streams) {
   for (std::size_t at = 0; at < options_.streams; ++at) {
     IoThread& thread = *threads[(first_thread + at) % threads.size()];
     streams_.push_back(std::make_unique<Stream>(*this, thread, at));
@@ -31,6 +32,7 @@ void Link::submit(std::vector<RpcRef> rpcs) {
   std::vector<RpcRef> refused;
   Status why = Status::unavailable;
   std::size_t taken_count = 0;
+  std::vector<Stream*> chosen;
   {
     const std::lock_guard lock(mutex_);
     for (RpcRef& rpc : rpcs) {
@@ -44,18 +46,24 @@ void Link::submit(std::vector<RpcRef> rpcs) {
       (rpc->is_bulk() ? bulk_ : small_).push_back(std::move(rpc));
       ++taken_count;
     }
+    chosen = choose_streams(taken_count);
   }
-  wake_streams(taken_count);
+  for (Stream* stream : chosen) stream->thread().post([stream] { stream->pump(); });
   if (refused.empty()) return;
   streams_.front()->thread().post([refused = std::move(refused), why] { finish_all(refused, why); });
 }
 
-void Link::wake_streams(std::size_t count) {
-  count = std::min(count, streams_.size());
-  for (std::size_t at = 0; at < count; ++at) {
-    Stream* stream = streams_[next_stream_.fetch_add(1) % streams_.size()].get();
-    stream->thread().post([stream] { stream->pump(); });
+/// Who is woken for so many new requests: those that are connected, in turn, then the others.
+std::vector<Stream*> Link::choose_streams(std::size_t count) {
+  std::vector<Stream*> chosen;
+  for (const bool is_ready : {true, false}) {
+    for (std::size_t at = 0; at < streams_.size() && chosen.size() < count; ++at) {
+      const std::size_t stream = (next_stream_ + at) % streams_.size();
+      if (is_ready_[stream] == is_ready) chosen.push_back(streams_[stream].get());
+    }
   }
+  ++next_stream_;
+  return chosen;
 }
 
 void Link::cancel(const std::shared_ptr<OperationState>& operation) {
@@ -162,11 +170,12 @@ void Link::stream_connecting() {
   ++connecting_count_;
 }
 
-void Link::stream_connected() {
+void Link::stream_connected(std::size_t index) {
   const std::lock_guard lock(mutex_);
   assert(connecting_count_ > 0);
   --connecting_count_;
   ++ready_count_;
+  is_ready_[index] = true;
   is_down_ = false;
   retry_ms_ = 0;
 }
@@ -186,10 +195,11 @@ std::int64_t Link::stream_failed(const std::string& reason) {
   return retry_at_ms;
 }
 
-void Link::stream_lost(const std::string& reason) {
+void Link::stream_lost(std::size_t index, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   assert(ready_count_ > 0);
   --ready_count_;
+  is_ready_[index] = false;
   last_fault_ = reason;
 }
 

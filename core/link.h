@@ -53,24 +53,23 @@ class Link {
   std::int64_t next_deadline() const;
   void expire(std::int64_t now);
   void stream_connecting();
-  void stream_connected();
+  void stream_connected(std::size_t index);
   /// A connection could not be made. When the next attempt is due.
   std::int64_t stream_failed(const std::string& reason);
-  void stream_lost(const std::string& reason);
+  void stream_lost(std::size_t index, const std::string& reason);
   /// A deadline passed and nothing was heard: the node counts as down.
   void node_silent();
 
  private:
   void go_down(std::vector<RpcRef>& failed);
   void take_all(std::vector<RpcRef>& out);
-  void wake_streams(std::size_t count);
+  std::vector<Stream*> choose_streams(std::size_t count);
   static void finish_all(const std::vector<RpcRef>& rpcs, Status status);
 
   const std::string node_name_;
   const std::vector<tcp::Address> addresses_;
   const LinkOptions options_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::atomic<std::size_t> next_stream_{0};
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
   std::deque<RpcRef> small_;
@@ -78,6 +77,8 @@ class Link {
   std::int64_t next_deadline_ms_ = NEVER_MS;
   std::size_t connecting_count_ = 0;
   std::size_t ready_count_ = 0;
+  std::vector<bool> is_ready_;    // by stream
+  std::size_t next_stream_ = 0;   // of streams_: the first to be woken
   std::atomic<bool> is_down_{false};
   bool is_closed_ = false;
   std::int64_t retry_at_ms_ = 0;

@@ -36,7 +36,9 @@ void Stream::pump() {
     flush();
   }
   thread_.wake_at(link_.next_deadline());
-  if (state_ == State::idle) thread_.wake_at(link_.is_waiting() ? retry_at_ms_ : NEVER_MS);
+  if (state_ != State::idle) return;
+  if (link_.is_waiting()) thread_.wake_at(retry_at_ms_);
+  thread_.wake_at(std::max(link_.retry_at(index_), retry_at_ms_));
 }
 
 void Stream::connect(std::int64_t now) {
@@ -116,7 +118,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   last_request_ = 0;
   acknowledged_ = 0;
   heard_ms_ = now_ms();
-  link_.stream_connected();
+  link_.stream_connected(index_);
 }
 
 // ---- losing --------------------------------------------------------------------------
@@ -134,7 +136,7 @@ void Stream::lose(const std::string& reason) {
     return;
   }
   close();
-  link_.stream_lost(goodbye_.empty() ? reason : goodbye_);
+  link_.stream_lost(index_, goodbye_.empty() ? reason : goodbye_);
   release_pending(now_ms());
   // The state is whole again before anything is asked anew.
   thread_.post([this] { pump(); });
@@ -310,9 +312,17 @@ void Stream::ready(std::uint32_t events) {
     if (progress == Inbound::Progress::closed) return lose("the connection was closed");
     if (progress == Inbound::Progress::broken) return lose("the node broke the protocol");
     acknowledge(false);
+    if (progress == Inbound::Progress::more && in_->has_staged())
+      thread_.post([this] { read_on(); });
   }
   if (state_ == State::ready) take_work();
   flush();
+}
+
+/// The turn ended in the middle of what was read: perhaps the socket has nothing more to say.
+void Stream::read_on() {
+  const bool is_open = state_ != State::idle && state_ != State::connecting;
+  if (is_open && in_->has_staged()) ready(EPOLLIN);
 }
 
 bool Stream::is_silent(std::int64_t now) const { return now - heard_ms_ >= SILENT_MS; }

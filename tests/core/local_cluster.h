@@ -47,8 +47,10 @@ inline std::uint16_t free_port() {
 
 class LocalCluster {
  public:
-  explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB)
-      : arena_bytes_(arena_bytes) {
+  /// `advertised`: what the map says instead of the nodes' own addresses (proxies).
+  explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB,
+                        const std::vector<std::string>& advertised = {})
+      : arena_bytes_(arena_bytes), seeds_(advertised) {
     map_.epoch = 1;
     map_.list_hash[0] = std::byte{7};
     for (std::size_t node = 0; node < nodes; ++node) {
@@ -56,7 +58,8 @@ class LocalCluster {
       addresses_.push_back("127.0.0.1:" + std::to_string(free_port()));
       wire::MapNode entry;
       entry.id = node_id(name);
-      entry.addresses = name + "=" + addresses_.back();
+      if (advertised.empty()) seeds_.push_back(addresses_.back());
+      entry.addresses = name + "=" + seeds_[node];
       map_.nodes.push_back(entry);
     }
     servers_.resize(nodes);
@@ -89,7 +92,7 @@ class LocalCluster {
 
   ClientOptions options() const {
     ClientOptions options;
-    options.seeds = addresses_;
+    options.seeds = seeds_;
     options.cluster = "test";
     return options;
   }
@@ -103,6 +106,7 @@ class LocalCluster {
 
  private:
   std::size_t arena_bytes_;
+  std::vector<std::string> seeds_;
   wire::Map map_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Server>> servers_;
