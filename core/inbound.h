@@ -29,6 +29,8 @@ class Inbound {
   /// Receives until nothing is there, or about `bytes_max` were taken.
   Progress receive(int fd, std::size_t bytes_max);
 
+  /// Bytes were read that no step has looked at yet: the socket does not tell of them again.
+  bool has_staged() const noexcept { return begin_ != end_; }
   std::uint64_t consumed() const noexcept { return consumed_; }  // payload bytes of this stream
   bool has_spliced() const noexcept { return has_spliced_; }     // the sender waits to be told so
   std::uint64_t corrupt_blocks() const noexcept { return corrupt_blocks_; }

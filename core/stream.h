@@ -60,6 +60,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void flush();
   void acknowledge(bool is_end);
   void release_pending(std::int64_t now);
+  void read_on();
   bool is_silent(std::int64_t now) const;
   void close();
 
