@@ -82,8 +82,9 @@ std::string key_of(nb::handle key, std::size_t index) {
 
 }  // namespace
 
-Borrowed::~Borrowed() {
+void Borrowed::give_back() {
   for (Py_buffer& view : views_) PyBuffer_Release(&view);
+  views_.clear();
 }
 
 void Borrowed::take(nb::handle buffers, Access access) {

@@ -23,10 +23,12 @@ class Borrowed {
   Borrowed(Borrowed&& other) noexcept = default;
   Borrowed& operator=(Borrowed&& other) noexcept = delete;
   Borrowed(const Borrowed&) = delete;
-  ~Borrowed();
+  ~Borrowed() { give_back(); }
 
   /// One buffer, one (address, length), or a sequence of these. Raises InvalidRequest.
   void take(nanobind::handle buffers, Access access);
+  /// Lets the owners have their memory back; its sizes stay known.
+  void give_back();
   /// Refuses memory named twice: two arrivals there would race. Raises InvalidRequest.
   void refuse_overlap() const;
 

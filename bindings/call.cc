@@ -35,10 +35,19 @@ nb::list sizes_of(const Call& call) {
   return list;
 }
 
-nb::list item_bytes_of(const Call& call) {
-  nb::list list;
-  for (const ItemOutcome& item : call.outcome().items) list.append(item.bytes);
-  return list;
+bool is_fault(const ItemOutcome& item) {
+  return item.status == Status::invalid || item.status == Status::full ||
+         item.status == Status::denied || item.status == Status::corrupt;
+}
+
+/// The first item that is neither an answer nor a node's silence: index, status, its bytes there
+/// and here. None: there is no such item.
+nb::object fault_of(const Call& call) {
+  const std::vector<ItemOutcome>& items = call.outcome().items;
+  auto at = std::find_if(items.begin(), items.end(), is_fault);
+  if (at == items.end()) return nb::none();
+  auto index = static_cast<std::size_t>(at - items.begin());
+  return nb::make_tuple(index, static_cast<int>(at->status), at->bytes, call.buffer_size(index));
 }
 
 nb::list entries_of(const Call& call) {
@@ -107,24 +116,26 @@ void Call::start(const Start& start) {
 
 bool Call::wait(std::int64_t timeout_ms) {
   std::int64_t left_ms = timeout_ms;
+  bool is_interrupted = false;
   while (true) {
     std::int64_t slice_ms = left_ms < 0 ? SIGNAL_CHECK_MS : std::min(left_ms, SIGNAL_CHECK_MS);
-    bool is_over = false;
-    {
-      nb::gil_scoped_release released;
-      is_over = operation_->wait(slice_ms);
-    }
-    if (is_over) return true;
-    if (PyErr_CheckSignals() != 0) {
+    if (wait_without_gil(is_interrupted ? -1 : slice_ms)) break;
+    is_interrupted = PyErr_CheckSignals() != 0;
+    if (is_interrupted) {
       nb::gil_scoped_release released;
       cancel_without_gil();
-      operation_->wait(-1);
-      break;
     }
     if (left_ms >= 0) left_ms -= slice_ms;
-    if (left_ms == 0) return false;
+    if (left_ms == 0 && !is_interrupted) return false;
   }
-  throw nb::python_error();
+  borrowed_.give_back();
+  if (is_interrupted) throw nb::python_error();
+  return true;
+}
+
+bool Call::wait_without_gil(std::int64_t timeout_ms) {
+  nb::gil_scoped_release released;
+  return operation_->wait(timeout_ms);
 }
 
 void Call::cancel() {
@@ -154,7 +165,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("value", [](const Call& call) { return call.outcome().value; })
       .def_prop_ro("statuses", &statuses_of)
       .def_prop_ro("sizes", &sizes_of)
-      .def_prop_ro("item_bytes", &item_bytes_of)
+      .def_prop_ro("fault", &fault_of)
       .def_prop_ro("entries", &entries_of)
       .def_prop_ro("next", &next_of)
       .def_prop_ro("is_partial", [](const Call& call) { return call.outcome().is_partial; })

@@ -1,7 +1,8 @@
 // Call: one operation as Python sees it, with the memory that it borrows.
 //
-// The memory goes back to its owners when the Call dies; a Call that dies early cancels its operation
-// and waits for its end first, so no thread of the client ever touches memory given back.
+// The memory goes back to its owners when the Call was waited for to its end, or dies; a Call that
+// dies early cancels its operation and waits for its end first. So no thread of the client ever
+// touches memory given back.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -42,16 +43,21 @@ class Call {
   /// Starts the operation without the GIL. Raises Closed.
   void start(const Start& start);
 
-  /// Until done, or until `timeout_ms` passed (< 0: no limit): false. Signals are handled;
+  /// Until done, when the buffers are given back, or until `timeout_ms` passed (< 0: no limit): false. Signals are handled;
   /// when a handler raises, the operation is cancelled and awaited first.
   bool wait(std::int64_t timeout_ms);
   void cancel();
   bool is_done() const { return operation_->is_done(); }
   std::uint64_t buffer_bytes() const { return borrowed_.bytes(); }
+  /// Of the buffer of this index; 0 when there is none.
+  std::uint64_t buffer_size(std::size_t index) const {
+    return index < borrowed_.pieces().size() ? borrowed_.pieces()[index].bytes : 0;
+  }
   /// Raises InvalidRequest while the operation is under way.
   const Outcome& outcome() const;
 
  private:
+  bool wait_without_gil(std::int64_t timeout_ms);
   void cancel_without_gil();
 
   std::shared_ptr<SharedClient> client_;

@@ -240,13 +240,13 @@ auto cookie_arg() { return nb::arg("cookie") = 0; }
 
 void bind_pages(nb::class_<BoundClient>& client) {
   client
-      .def("get_pages", &BoundClient::get_pages, nb::arg("namespace"), nb::arg("keys"),
-           nb::arg("into"), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(), cookie_arg())
-      .def("put_pages", &BoundClient::put_pages, nb::arg("namespace"), nb::arg("keys"),
-           nb::arg("values"), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
-      .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys"), nb::kw_only(),
+      .def("get_pages", &BoundClient::get_pages, nb::arg("namespace"), nb::arg("keys").none(),
+           nb::arg("into").none(), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(), cookie_arg())
+      .def("put_pages", &BoundClient::put_pages, nb::arg("namespace"), nb::arg("keys").none(),
+           nb::arg("values").none(), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
+      .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys").none(), nb::kw_only(),
            timeout_arg(), cookie_arg())
-      .def("drop_pages", &BoundClient::drop_pages, nb::arg("namespace"), nb::arg("keys"),
+      .def("drop_pages", &BoundClient::drop_pages, nb::arg("namespace"), nb::arg("keys").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("list_pages", &BoundClient::list_pages, nb::arg("namespace"), nb::kw_only(),
            nb::arg("after"), nb::arg("count_max"), timeout_arg(), cookie_arg());
@@ -257,11 +257,11 @@ void bind_files(nb::class_<BoundClient>& client) {
       .def("create", &BoundClient::create, nb::arg("path"), nb::kw_only(),
            nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("is_if_absent") = false,
            timeout_arg(), cookie_arg())
-      .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"), nb::arg("buffers"),
+      .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"), nb::arg("buffers").none(),
            nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(), cookie_arg())
-      .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers"), nb::kw_only(),
+      .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(), nb::kw_only(),
            timeout_arg(), cookie_arg())
-      .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into"),
+      .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("stat", &BoundClient::stat, nb::arg("path"), nb::kw_only(), timeout_arg(), cookie_arg())
       .def("truncate", &BoundClient::truncate, nb::arg("path"), nb::arg("size"), nb::kw_only(),

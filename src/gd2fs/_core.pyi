@@ -50,7 +50,7 @@ class Call:
     """One operation under way, with the memory that it borrows."""
 
     def wait(self, timeout_ms: int = -1) -> bool:
-        """Until done; False when ``timeout_ms`` passed first (under 0: no limit).
+        """Until done, which gives the buffers back; False when ``timeout_ms`` passed first (under 0: no limit).
 
         Signals are handled. When a handler raises, the operation is cancelled and awaited first.
         """
@@ -80,8 +80,8 @@ class Call:
         """Of each page that was got; None where the status is not ok."""
 
     @property
-    def item_bytes(self) -> list[int]:
-        """Of each page: its length, or what was moved."""
+    def fault(self) -> tuple[int, int, int, int] | None:
+        """The first page that was refused: index, status, its bytes there, its buffer's bytes."""
 
     @property
     def entries(self) -> list[tuple[bytes, int]]:

@@ -99,7 +99,8 @@ class Client:
 
         Args:
             path: Of the file.
-            chunk_bytes: Cut it at multiples of this, 64 KiB to 1 GiB. Default: 4 MiB.
+            chunk_bytes: Cut it at multiples of this, itself a multiple of 64 KiB, up to 1 GiB.
+                Default: 4 MiB.
             ttl_s: Seconds until it goes by itself.
             if_absent: Refuse when it is there.
 
@@ -152,11 +153,17 @@ class Client:
         return self._run(self._files.write(path, offset, buffers, deadline, if_generation))
 
     async def awrite(
-        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+        self,
+        path: str,
+        offset: int,
+        buffers: Sources,
+        *,
+        if_generation: int | None = None,
+        timeout_s: float | None = None,
     ) -> int:
         """As ``write``. The buffers are borrowed until the await ends, however it ends."""
         deadline = self._deadline(timeout_s)
-        return await self._arun(self._files.write(path, offset, buffers, deadline))
+        return await self._arun(self._files.write(path, offset, buffers, deadline, if_generation))
 
     def append(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
         """Write at the end, wherever that is by then; the offset where the bytes were put.

@@ -118,6 +118,7 @@ class Completions:
                 call.cancel()
                 await self._outlast(awaited)
                 raise
+            call.wait()  # it is over: this gives the buffers back
             return call
         finally:
             self._unwatch(loop, cookie)
@@ -131,6 +132,7 @@ class Completions:
                 await asyncio.wait([awaited.future], timeout=1.0)
             except asyncio.CancelledError:
                 continue
+        awaited.call.wait()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, cookie: int, awaited: _Awaited) -> None:
         with self._lock:

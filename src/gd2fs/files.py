@@ -37,7 +37,8 @@ class FileSteps:
         if call.status == Status.CONFLICT:
             raise InvalidRequest(f"create {path}: it is there already", hint="unlink it first")
         check(call, f"create {path}")
-        return FileStat(*call.file)
+        # The answer to a create tells no time to live; what was there may have another one.
+        return (yield from self.stat(path, deadline)) or FileStat(*call.file)
 
     def write(
         self,

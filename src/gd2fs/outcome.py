@@ -60,7 +60,9 @@ def check(call: Call, what: str, answers: Collection[Status] = (Status.OK,)) -> 
     status = Status(call.status)
     if status in answers:
         return status
-    raise error_of(status, call.message or f"{what}: {status.name.lower()}")
+    message = call.message or status.name.lower()
+    is_told = call.message and status is not Status.INVALID  # whose message names no subject
+    raise error_of(status, message if is_told else f"{what}: {message}")
 
 
 def error_of(status: Status, message: str) -> GD2FSError:

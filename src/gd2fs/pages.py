@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from gd2fs.answers import Listing, PageResult, Presence
 from gd2fs.argument import list_limit, name_bytes, seconds
 from gd2fs.completion import Deadline, Steps
-from gd2fs.outcome import Status, check
+from gd2fs.errors import InvalidRequest, Unavailable
+from gd2fs.outcome import Status, check, error_of
 
 if TYPE_CHECKING:
     from gd2fs import _core
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = bytes | str  # str travels as UTF-8; 1 to 512 bytes
 Stored: TypeAlias = list[bool]  # for each key
+
+KEY_SHOWN_MAX = 64  # of a key, in messages
 
 
 class Pages:
@@ -164,6 +167,7 @@ class PageSteps:
             self._core.get_pages, self._namespace, keys, into, timeout_ms=deadline.left_ms()
         )
         check(call, f"get {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        self._check_pages(call, keys)
         return PageResult(call.sizes)
 
     def put(
@@ -182,6 +186,7 @@ class PageSteps:
             timeout_ms=deadline.left_ms(),
         )
         check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        self._check_pages(call, keys)
         return [status in (Status.OK, Status.HAVE) for status in call.statuses]
 
     def drop(self, keys: Sequence[Key], deadline: Deadline) -> Steps[int]:
@@ -189,6 +194,11 @@ class PageSteps:
             self._core.drop_pages, self._namespace, keys, timeout_ms=deadline.left_ms()
         )
         check(call, f"drop {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
+        if call.is_partial:
+            raise Unavailable(
+                f"drop {len(keys)} pages {self._what}: not every node answered",
+                hint="drop them again when it is back",
+            )
         return call.value
 
     def list(self, after: bytes, limit: int, deadline: Deadline) -> Steps[Listing[bytes]]:
@@ -201,3 +211,21 @@ class PageSteps:
         )
         check(call, f"list pages {self._what}")
         return Listing(call.entries, call.next or None, call.is_partial)
+
+    def _check_pages(self, call: _core.Call, keys: Sequence[Key]) -> None:
+        """Raise for the first page that was refused; a miss is none."""
+        if call.fault is None:
+            return
+        index, status, page_bytes, buffer_bytes = call.fault
+        page = f"page {keys[index][:KEY_SHOWN_MAX]!r} {self._what}"
+        if status == Status.FULL:
+            raise InvalidRequest(
+                f"put {page}: {buffer_bytes} bytes can never fit into the arena of its node",
+                hint="store it in parts, or give the nodes more memory",
+            )
+        if status == Status.INVALID and page_bytes > buffer_bytes:
+            raise InvalidRequest(
+                f"get {page}: it is {page_bytes} bytes, its buffer {buffer_bytes}",
+                hint="give every page a buffer of its size",
+            )
+        raise error_of(Status(status), f"{page}: {Status(status).name.lower()}")

@@ -187,9 +187,10 @@ class Client:
     async def _await_end(self, sges: Sequence[SGE], bind: Bind) -> Request:
         request = Request()
         try:
-            awaiting = self._awaiting or await asyncio.get_running_loop().run_in_executor(
-                None, self._make_awaiting
-            )
+            awaiting = self._awaiting
+            if awaiting is None:
+                loop = asyncio.get_running_loop()
+                awaiting = await loop.run_in_executor(None, self._make_awaiting)
             start = bind(awaiting.core)
             await awaiting.completions.run(
                 _one_call(lambda cookie: self._launch(request, sges, partial(start, cookie=cookie)))

@@ -46,5 +46,5 @@ class SGE:
 
 
 def memories_of(sges: Iterable[SGE]) -> list[IOMEM]:
-    """Each registered range that a scatter list uses, once."""
-    return list({id(sge.iomem): sge.iomem for sge in sges}.values())
+    """Each range that a scatter list uses, once."""
+    return list({id(sge.iomem): sge.iomem for sge in sges if sge.iomem}.values())

@@ -80,8 +80,8 @@ class MemoryStore:
         timeout_s: float | None = None,
     ) -> FileStat:
         wanted = whole("chunk_bytes", chunk_bytes or _core.CHUNK_BYTES_DEFAULT)
-        if not _core.CHUNK_BYTES_MIN <= wanted <= _core.CHUNK_BYTES_MAX:
-            raise InvalidRequest(f"`chunk_bytes` is {wanted}", hint="give 64 KiB to 1 GiB")
+        if wanted % _core.CHUNK_BYTES_MIN or not 0 < wanted <= _core.CHUNK_BYTES_MAX:
+            raise InvalidRequest(f"`chunk_bytes` is {wanted}", hint="a multiple of 64 KiB to 1 GiB")
         end_s = self._end_s(seconds(ttl_s))
         file = self._find(path)
         if file is not None and if_absent:
@@ -92,13 +92,21 @@ class MemoryStore:
         return file.stat
 
     def write(
-        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+        self,
+        path: str,
+        offset: int,
+        buffers: Sources,
+        *,
+        if_generation: int | None = None,
+        timeout_s: float | None = None,
     ) -> int:
         content = b"".join(views_of(buffers))
         end = whole("offset", offset) + len(content)
         if end > _core.FILE_BYTES_MAX:
             raise InvalidRequest(f"write {path}: it would end at {end}", hint="1 TiB at most")
         file = self._must_find(path)
+        if if_generation not in (None, file.generation):
+            raise InvalidRequest(f"write {path}: another file by now", hint="make it again")
         if content:
             file.content.extend(bytes(max(0, end - len(file.content))))
             file.content[offset:end] = content
@@ -212,9 +220,15 @@ class MemoryStore:
         return self.create(path, chunk_bytes=chunk_bytes, ttl_s=ttl_s, if_absent=if_absent)
 
     async def awrite(
-        self, path: str, offset: int, buffers: Sources, *, timeout_s: float | None = None
+        self,
+        path: str,
+        offset: int,
+        buffers: Sources,
+        *,
+        if_generation: int | None = None,
+        timeout_s: float | None = None,
     ) -> int:
-        return self.write(path, offset, buffers)
+        return self.write(path, offset, buffers, if_generation=if_generation)
 
     async def aappend(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
         return self.append(path, buffers)

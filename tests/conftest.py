@@ -1,0 +1,57 @@
+"""What most tests start from: nodes of a cluster inside this process, and a name of one's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from gd2fs import Client
+from gd2fs.testing import LocalNodes
+
+TIMEOUT_S = 20.0  # patience of tests on a busy machine; what is about time sets its own
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def one_node() -> Iterator[LocalNodes]:
+    with LocalNodes(1) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[LocalNodes]:
+    with LocalNodes(3) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="session")
+def one_node_client(one_node: LocalNodes) -> Iterator[Client]:
+    with one_node.client(timeout_s=TIMEOUT_S) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def three_node_client(three_nodes: LocalNodes) -> Iterator[Client]:
+    with three_nodes.client(timeout_s=TIMEOUT_S) as client:
+        yield client
+
+
+@pytest.fixture
+def client(three_node_client: Client) -> Client:
+    """A live client of three nodes, shared by all tests: use a namespace of your own."""
+    return three_node_client
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace that no other test uses."""
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def path(namespace: str) -> str:
+    """A path that no other test uses."""
+    return f"/{namespace}/file"

@@ -1,0 +1,19 @@
+"""The stores that keep the contract: the reference in memory, and live clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gd2fs import Client
+from gd2fs.testing import MemoryStore
+
+
+@pytest.fixture(params=["memory", "one_node_client", "three_node_client"])
+def store(request: pytest.FixtureRequest) -> Iterator[MemoryStore | Client]:
+    if request.param == "memory":
+        with MemoryStore() as memory:
+            yield memory
+    else:
+        yield request.getfixturevalue(request.param)

@@ -1,0 +1,123 @@
+"""Addresses: what is understood, what is refused, and what the environment fills in."""
+
+from __future__ import annotations
+
+import pytest
+
+from gd2fs import FileAddress, InvalidRequest, parse_file_address
+from gd2fs.address import parse_cp, parse_dp
+from gd2fs.config import client_config
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gd2fs://a:1,gd2fs://b:2", ("a:1", "b:2")),
+        ("gd2fs://a:1,b:2", ("a:1", "b:2")),
+        ("a, b", ("a:7527", "b:7527")),
+        ("gd2fs://10.0.0.1", ("10.0.0.1:7527",)),
+        ("[fd00::1]", ("[fd00::1]:7527",)),
+        ("gd2fs://[fd00::1]:9", ("[fd00::1]:9",)),
+        (["a", "gd2fs://b:2"], ("a:7527", "b:2")),
+    ],
+)
+def test_control_plane_addresses_are_host_and_port(text, expected):
+    assert parse_cp(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "a,,b", "tcp://a:1", "a:0", "a:65536", "a:x", "a:", ":1", "a/b", "fd00::1"]
+)
+def test_what_is_no_control_plane_address_is_refused(text):
+    with pytest.raises(InvalidRequest):
+        parse_cp(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ()),
+        ("tcp://10.0.0.1,tcp://10.0.0.2", ("10.0.0.1", "10.0.0.2")),
+        ("tcp://[fd00::1]", ("fd00::1",)),
+        ("tcp://127.0.0.1", ()),
+    ],
+)
+def test_data_plane_addresses_are_local_ones(text, expected):
+    assert parse_dp(text) == expected
+
+
+@pytest.mark.parametrize("text", ["rdma://10.0.0.1", "udp://10.0.0.1", "tcp://host", "tcp://"])
+def test_what_is_no_data_plane_address_is_refused(text):
+    with pytest.raises(InvalidRequest):
+        parse_dp(text)
+
+
+def test_rdma_is_refused_by_name():
+    with pytest.raises(InvalidRequest, match="RDMA"):
+        parse_dp("rdma://10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (
+            "gd2fs://cp1:7527,cp2:7528/dir/file?cluster=c0",
+            FileAddress(("cp1:7527", "cp2:7528"), "/dir/file", "c0"),
+        ),
+        ("gd2fs://cp1/dir/file", FileAddress(("cp1:7527",), "/dir/file")),
+        ("gd2fs://cp1/dir/a%20b%3F", FileAddress(("cp1:7527",), "/dir/a b?")),
+    ],
+)
+def test_a_uri_names_a_file(uri, expected):
+    assert parse_file_address(uri) == expected
+    assert parse_file_address(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://cp1/dir/file",
+        "gd2fs://cp1",
+        "gd2fs://cp1/",
+        "gd2fs:///dir/file",
+        "gd2fs://cp1/f?x=1",
+        "gd2fs://cp1/f?cluster=",
+        "gd2fs://cp1/f?cluster=a&cluster=b",
+    ],
+)
+def test_what_is_no_uri_of_a_file_is_refused(uri):
+    with pytest.raises(InvalidRequest):
+        parse_file_address(uri)
+
+
+def test_the_environment_fills_what_is_not_given():
+    environment = {
+        "GD2FS_CPADDR": "gd2fs://a",
+        "GD2FS_CLUSTER": "c0",
+        "GD2FS_DPADDR": "tcp://10.0.0.1",
+        "GD2FS_IOTHREADS": "4",
+        "GD2FS_STREAMS": "8",
+        "GD2FS_TIMEOUT_S": "2.5",
+    }
+    config = client_config(streams=3, environment=environment)
+
+    assert (config.cp, config.cluster, config.dp) == (("a:7527",), "c0", ("10.0.0.1",))
+    assert (config.io_threads, config.streams, config.timeout_s) == (4, 3, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment"),
+    [
+        ({}, {}),
+        ({"cp": "a"}, {}),
+        ({"cluster": "c"}, {}),
+        ({"cp": "a", "cluster": ""}, {}),
+        ({"cp": "a", "cluster": "c", "io_threads": 0}, {}),
+        ({"cp": "a", "cluster": "c", "streams": 65}, {}),
+        ({"cp": "a", "cluster": "c", "timeout_s": 0}, {}),
+        ({"cp": "a", "cluster": "c"}, {"GD2FS_STREAMS": "many"}),
+    ],
+)
+def test_a_setting_that_is_missing_or_wrong_is_refused(settings, environment):
+    with pytest.raises(InvalidRequest):
+        client_config(**settings, environment=environment)
