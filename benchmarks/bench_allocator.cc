@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "../core/limits.h"  // the system has a limits.h of its own
 #include "extent.h"
-#include "limits.h"
 
 using namespace gd2fs;
 

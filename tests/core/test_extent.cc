@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "limits.h"
+#include "../../core/limits.h"  // the system has a limits.h of its own
 
 using namespace gd2fs;
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "limits.h"
+#include "../../core/limits.h"  // the system has a limits.h of its own
 #include "store.h"
 
 using namespace gd2fs;

@@ -1,0 +1,227 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "index.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "eviction/lru.h"
+#include "name.h"
+#include "store.h"
+
+using namespace gd2fs;
+
+namespace {
+
+// Large enough that nothing is ever evicted: what is not dropped must be found.
+std::unique_ptr<Store> open_store() {
+  StoreOptions options;
+  options.arena = {512 * MiB, Rung::plain, ""};
+  options.evict_above = options.evict_below = 1;
+  auto store = Store::open(options);
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+// Names that differ little: a prefix, one byte, NULs, high bytes, another namespace.
+std::string tricky_key(std::size_t i) {
+  const std::string keys[] = {"a",    "ab",      std::string("a\0", 2), std::string("a\0b", 3),
+                              "\xff", "\xff\xfe"};
+  std::string key = keys[i % 6];
+  for (std::size_t rest = i / 6; rest > 0; rest /= 4) key += static_cast<char>(rest % 4);
+  return page_name(i % 5 == 0 ? "n" : "n2", key);
+}
+
+struct ModelPiece {
+  std::uint64_t offset = 0, length = 0, seq = 0;
+  bool is_live = false;
+};
+using Place = std::tuple<std::string, std::uint64_t, std::uint64_t>;  // name, chunk, tag
+
+// Byte by byte: is every byte of `piece` under a live one of a higher seq?
+bool is_covered(const std::map<Place, ModelPiece>& model, const Place& place,
+                const ModelPiece& piece) {
+  for (std::uint64_t at = piece.offset; at < piece.offset + piece.length; ++at) {
+    const bool is_under = std::any_of(model.begin(), model.end(), [&](const auto& other) {
+      return std::get<0>(other.first) == std::get<0>(place) &&
+             std::get<1>(other.first) == std::get<1>(place) && other.second.is_live &&
+             other.second.seq > piece.seq && other.second.offset <= at &&
+             at < other.second.offset + other.second.length;
+    });
+    if (!is_under) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("pages are found exactly under their full names, through growth and removal") {
+  const auto store = open_store();
+  std::map<std::string, std::uint64_t> model;
+  std::mt19937_64 random(7);
+  for (int step = 0; step < 60'000; ++step) {
+    const std::string name = tricky_key(random() % 4000);
+    const auto known = model.find(name);
+    switch (random() % 4) {
+      case 0: {
+        PieceSpec spec;
+        spec.name = name, spec.is_page = true, spec.length = 1 + random() % 4096;
+        const Reserved reserved = store->reserve(spec);
+        REQUIRE(reserved.status == (known == model.end() ? Status::ok : Status::have));
+        if (reserved.piece == nullptr) break;
+        REQUIRE(store->publish_page(reserved.piece) == Status::ok);
+        model[name] = spec.length;
+        break;
+      }
+      case 1: REQUIRE(store->drop_page(name) == (model.erase(name) == 1)); break;
+      default: {
+        const PieceRef found = store->find_page(name, random() % 2 == 0);
+        REQUIRE((found != nullptr) == (known != model.end()));
+        if (found != nullptr) REQUIRE(found->length() == known->second);
+      }
+    }
+  }
+  CHECK(store->counts().pages == model.size());
+  std::size_t in_n = 0;
+  for (const auto& [name, length] : model) in_n += namespace_of(name, true) == "n" ? 1 : 0;
+  CHECK(store->clear("n") == in_n);
+  CHECK(store->counts().pages == model.size() - in_n);
+}
+
+TEST_CASE("pieces of files agree with a model of every byte") {
+  const auto store = open_store();
+  std::map<Place, ModelPiece> model;
+  std::mt19937_64 random(21);
+  std::uint64_t tag = 0;
+  for (int step = 0; step < 6'000; ++step) {
+    const std::string name = "/ns/f" + std::to_string(random() % 3);
+    const std::uint64_t chunk = random() % 2;
+    const std::uint64_t offset = random() % 40, length = 1 + random() % 20;
+    switch (random() % 8) {
+      case 0:
+      case 1:
+      case 2: {
+        PieceSpec spec;
+        spec.name = name, spec.chunk = chunk, spec.tag = ++tag, spec.offset = offset,
+        spec.length = length;
+        const Reserved reserved = store->reserve(spec);
+        REQUIRE(reserved.status == Status::ok);
+        REQUIRE(store->stage(reserved.piece) == Status::ok);
+        model[{name, chunk, tag}] = {offset, length, 0, false};
+        break;
+      }
+      case 3:
+      case 4: {
+        const std::uint64_t published = tag - std::min<std::uint64_t>(tag, random() % 12);
+        const std::uint64_t seq = 1 + random() % 4 + tag;
+        const auto at = model.find({name, chunk, published});
+        const Status status = store->publish(name, chunk, published, seq);
+        REQUIRE(status == (at == model.end() ? Status::miss : Status::ok));
+        if (at == model.end() || at->second.is_live) break;
+        at->second.is_live = true;
+        at->second.seq = seq;
+        std::vector<Place> covered;
+        for (const auto& [place, piece] : model) {
+          const bool is_here = std::get<0>(place) == name && std::get<1>(place) == chunk;
+          if (is_here && piece.is_live && is_covered(model, place, piece)) covered.push_back(place);
+        }
+        for (const Place& place : covered) model.erase(place);
+        break;
+      }
+      case 5: {
+        const std::uint64_t dropped = tag - std::min<std::uint64_t>(tag, random() % 12);
+        REQUIRE(store->drop_piece(name, chunk, dropped) ==
+                (model.erase({name, chunk, dropped}) == 1));
+        break;
+      }
+      case 6: {
+        std::uint64_t best = 0;
+        for (const auto& [place, piece] : model) {
+          const bool is_here =
+              std::get<0>(place) == name && std::get<1>(place) == chunk && piece.is_live;
+          if (!is_here || piece.offset > offset || piece.offset + piece.length < offset + length)
+            continue;
+          best = std::max(best, piece.seq);
+        }
+        const PieceRef found = store->find_latest(name, chunk, offset, length, true);
+        REQUIRE((found == nullptr ? 0 : found->seq()) == best);
+        break;
+      }
+      default: {
+        const std::uint64_t asked = tag - std::min<std::uint64_t>(tag, random() % 30);
+        REQUIRE((store->find_piece(name, chunk, asked, true) != nullptr) ==
+                model.contains({name, chunk, asked}));
+      }
+    }
+    if (step % 500 == 499) {
+      const auto count =
+          std::erase_if(model, [&](const auto& one) { return std::get<0>(one.first) == name; });
+      REQUIRE(store->drop_file(name) == count);
+    }
+  }
+  const auto live =
+      std::count_if(model.begin(), model.end(), [](const auto& one) { return one.second.is_live; });
+  CHECK(store->counts().pieces == static_cast<std::uint64_t>(live));
+}
+
+TEST_CASE("a listing sees every page that stays while others come and go") {
+  const auto store = open_store();
+  const auto put = [&](const std::string& name) {
+    PieceSpec spec;
+    spec.name = name, spec.is_page = true, spec.length = 10;
+    const Reserved reserved = store->reserve(spec);
+    if (reserved.piece != nullptr) store->publish_page(reserved.piece);
+  };
+  std::set<std::string> stays;
+  for (int i = 0; i < 3000; ++i) {
+    put(page_name("ns", "stay" + std::to_string(i)));
+    stays.insert("stay" + std::to_string(i));
+  }
+  std::atomic<bool> is_done{false};
+  std::thread busy([&] {
+    for (int i = 0; !is_done; ++i) {
+      put(page_name("ns", "come" + std::to_string(i % 20'000)));
+      store->drop_page(page_name("ns", "come" + std::to_string((i + 10'000) % 20'000)));
+    }
+  });
+  bool is_complete = true;
+  for (int round = 0; round < 5; ++round) {
+    bool more = false;
+    std::set<std::string> seen;
+    for (const auto& entry : store->list_pages("ns", "s", 10'000, more)) seen.insert(entry.name);
+    is_complete = is_complete && seen == stays;
+  }
+  is_done = true;
+  busy.join();
+
+  CHECK(is_complete);
+}
+
+TEST_CASE("an LRU hands out the oldest, and what is used or passed over goes to the back") {
+  Lru lru;
+  EvictionHook hooks[4];
+  // The policy never looks into a piece: any address serves.
+  alignas(Piece) static std::byte pieces[4][sizeof(Piece)];
+  for (int i = 0; i < 4; ++i)
+    lru.add(hooks[i], *reinterpret_cast<Piece*>(pieces[i]), 10 + std::uint64_t(i));
+  lru.use(hooks[0], 20);
+  CHECK(lru.candidate() == &hooks[1]);
+  lru.passed_over(hooks[1], 21);
+  CHECK(lru.candidate() == &hooks[2]);
+  lru.remove(hooks[2]);
+  lru.remove(hooks[3]);
+
+  CHECK(lru.candidate() == &hooks[0]);
+  CHECK(lru.candidate()->used_ns == 20);
+  lru.remove(hooks[0]);
+  lru.remove(hooks[1]);
+  CHECK(lru.candidate() == nullptr);
+}
