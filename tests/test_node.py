@@ -256,19 +256,21 @@ def test_a_peer_of_another_cluster_is_refused():
 
 @pytest.mark.slow
 def test_a_killed_node_is_gone_and_its_keys_are_missed_in_bounded_time(tmp_path):
-    with Cluster(2, "64MiB", str(tmp_path), name="node") as cluster:
-        with Client(cluster.cp, cluster="node", timeout_s=2) as client:
-            keys = [b"%d" % index for index in range(32)]
-            client.pages("t").put(keys, [b"value"] * len(keys))
-            cluster.members[1].kill()
-            start = time.monotonic()
+    with (
+        Cluster(2, "64MiB", str(tmp_path), name="node") as cluster,
+        Client(cluster.cp, cluster="node", timeout_s=2) as client,
+    ):
+        keys = [b"%d" % index for index in range(32)]
+        client.pages("t").put(keys, [b"value"] * len(keys))
+        cluster.members[1].kill()
+        start = time.monotonic()
 
-            found = client.pages("t").exists(keys).present
-            states = {node.name: node.state for node in client.ping()}
+        found = client.pages("t").exists(keys).present
+        states = {node.name: node.state for node in client.ping()}
 
-            assert time.monotonic() - start < 10
-            assert True in found and False in found
-            assert states == {"n0": "active", "n1": "gone"}
+        assert time.monotonic() - start < 10
+        assert True in found and False in found
+        assert states == {"n0": "active", "n1": "gone"}
 
 
 # ---- the admin side ------------------------------------------------------------------------------
@@ -305,7 +307,7 @@ def test_the_arena_states_sum_up_to_its_size(admin):
     text = fetch(admin, "/metrics")[1]
 
     states = [float(value) for value in re.findall(r'gd2fs_arena_bytes\{state="\w+"\} (\S+)', text)]
-    size = float(re.search(r"gd2fs_arena_size_bytes (\S+)", text)[1])
+    size = float(re.search(r"^gd2fs_arena_size_bytes (\S+)", text, re.M)[1])
     assert len(states) == 6 and sum(states) == size
 
 
@@ -317,7 +319,7 @@ def test_counters_follow_what_clients_do(watched, admin):
 
     text = fetch(admin, "/metrics")[1]
 
-    assert float(re.search(r"gd2fs_sent_bytes_total (\S+)", text)[1]) >= 100_000
+    assert float(re.search(r"^gd2fs_sent_bytes_total (\S+)", text, re.M)[1]) >= 100_000
     assert float(re.search(r'gd2fs_lookups_total\{result="hit"\} (\S+)', text)[1]) >= 1
 
 

@@ -16,6 +16,7 @@ README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encodi
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 CLIENT_SHELL = [text for language, text in BLOCKS if language == "sh" and "gd2fs put" in text]
+GD2FS = f'gd2fs() {{ "{sys.executable}" -m gd2fs "$@"; }}\n'  # installed or not
 SERVE = re.findall(r"^gd2fs (serve .*)$", README, re.MULTILINE)
 
 pytestmark = pytest.mark.slow
@@ -32,12 +33,9 @@ def run(node, tmp_path):
     def run_text(command: list[str], text: str) -> str:
         here = text.replace("127.0.0.1:7527", node.members[0].address)
         (tmp_path / "model.kv").write_bytes(os.urandom(1 << 20))
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = os.environ | {"PATH": path}
         done = subprocess.run(
             [*command, here],
             cwd=tmp_path,
-            env=environment,
             capture_output=True,
             text=True,
             timeout=60,
@@ -62,7 +60,7 @@ def test_python_prints_what_its_comments_say(run, text):
 
 @pytest.mark.parametrize("text", CLIENT_SHELL)
 def test_shell_commands_bring_the_same_bytes_back(run, text, tmp_path):
-    run(["bash", "-euo", "pipefail", "-c"], text)
+    run(["bash", "-euo", "pipefail", "-c"], GD2FS + text)
 
     assert (tmp_path / "back.kv").read_bytes() == (tmp_path / "model.kv").read_bytes()
 

@@ -42,7 +42,7 @@ class ClientConfig:
     def __post_init__(self) -> None:
         if not self.cluster:
             raise InvalidRequest(
-                "no cluster is named", hint="pass `cluster`, or set `GD2FS_CLUSTER`"
+                "no cluster is named", hint="pass `--cluster NAME`, or set `GD2FS_CLUSTER`"
             )
         _check_count("io_threads", self.io_threads, IO_THREADS_MAX)
         _check_count("streams", self.streams, STREAMS_MAX)
@@ -68,6 +68,10 @@ def client_config(
     """
     if cp is None:
         cp = environment.get("GD2FS_CPADDR", "")
+    if not cp:
+        raise InvalidRequest(
+            "no node is named", hint="pass `--cp gd2fs://ADDR:PORT`, or set `GD2FS_CPADDR`"
+        )
     return ClientConfig(
         cp=parse_cp(cp),
         cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,

@@ -17,7 +17,7 @@ from gd2fs import _core
 from gd2fs.admin import AdminServer, make_app
 from gd2fs.config import NodeConfig
 from gd2fs.errors import GD2FSError, InvalidRequest
-from gd2fs.membership import Peer, find_self, format_peers, list_hash, parse_address
+from gd2fs.membership import Peer, find_self, format_peers, list_hash, parse_address, parse_peers
 from gd2fs.metrics import NodeCollector
 
 PROBE_MS = 500  # for a peer to say which list it has
@@ -36,6 +36,7 @@ class Node:
     ) -> None:
         self.config = config
         self.name = me.name
+        self._me = me
         self.peers = peers
         self._server = server
         self._admin: AdminServer | None = None
@@ -55,7 +56,6 @@ class Node:
         listen = [_with_port(address) for address in config.listen]
         peers = list(config.peers) or [_alone(config, listen)]
         me = find_self(peers, name=config.name, addresses=config.advertise or listen)
-        _warn_without_token(listen)
         server = _core.Server(
             cluster=config.cluster,
             name=me.name,
@@ -73,6 +73,7 @@ class Node:
         except BaseException:
             node.stop()
             raise
+        _warn_without_token(listen)
         return node
 
     @property
@@ -151,7 +152,6 @@ class Node:
 
     def _ask(self, peer: Peer) -> str | None:
         """None: no answer yet. Empty: it has the same list. Else what differs, both named."""
-        own = f"{self.name} at {self.addresses[0]}"
         try:
             client = _core.Client(
                 list(peer.addresses),
@@ -163,16 +163,20 @@ class Node:
             )
         except GD2FSError as error:
             is_stranger = OTHER_CLUSTER in str(error)
-            return f"peer {peer} refuses {own}: {error}" if is_stranger else None
+            return f"peer {peer} refuses {_at(self._me)}: {error}" if is_stranger else None
         _, hash_there, list_there = client.map()
         client.close()
         if hash_there == list_hash(self.peers):
             return ""
         return (
-            f"{own} and {peer.name} at {'+'.join(peer.addresses)} have different lists of peers: "
+            f"{_at(self._me)} and {_at(peer)} have different lists of peers: "
             f"{self.name} has `{format_peers(self.peers)}`, "
-            f"{peer.name} has `{','.join(sorted(list_there))}`"
+            f"{peer.name} has `{format_peers(parse_peers(','.join(list_there)))}`"
         )
+
+
+def _at(peer: Peer) -> str:
+    return peer.name if peer.name in peer.addresses else f"{peer.name} at {peer.addresses[0]}"
 
 
 def _alone(config: NodeConfig, listen: list[str]) -> Peer:

@@ -53,7 +53,7 @@ def stat(
     cluster: ClusterOption = None,
 ) -> None:
     """Say what the cluster knows of a file."""
-    target = parse_target(path, cp=cp, cluster=cluster)
+    target = parse_target(path, cp=cp, cluster=cluster).check_file()
     with target.open() as client:
         facts = stat_or_fail(client, target)
     values = {"path": target.path} | {name: getattr(facts, name) for name in _fields(facts)}
@@ -78,7 +78,7 @@ def rm(
         if is_recursive:
             count = _remove_below(client, target)
             print_note(f"{count} removed")
-        elif not client.unlink(target.path):
+        elif not client.unlink(target.check_file().path):
             raise InvalidRequest(
                 f"no such file: {target.path}", hint="`gd2fs rm -r PATH` removes what is below PATH"
             )

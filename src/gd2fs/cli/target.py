@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from gd2fs import Client
+from gd2fs import Client, _core
 from gd2fs.address import SCHEME, parse_file_address
+from gd2fs.errors import InvalidRequest
 
 CpOption = Annotated[
     str | None,
@@ -42,6 +44,13 @@ class Target:
     def open(self) -> Client:
         """Connect. The caller closes the client."""
         return Client(self.cp, cluster=self.cluster)
+
+    def check_file(self) -> Target:
+        """Return this target when its path can name a file. Raises InvalidRequest."""
+        fault = _core.path_fault(os.fsencode(self.path))
+        if fault:
+            raise InvalidRequest(f"`{self.path}` {fault}", hint="write `/namespace/name`")
+        return self
 
 
 def parse_target(text: str, *, cp: str | None, cluster: str | None) -> Target:

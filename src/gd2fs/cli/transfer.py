@@ -43,7 +43,7 @@ def put(
     cluster: ClusterOption = None,
 ) -> None:
     """Store a local file. What was under that path before is replaced."""
-    target = parse_target(path, cp=cp, cluster=cluster)
+    target = parse_target(path, cp=cp, cluster=cluster).check_file()
     with _open_source(local) as source, target.open() as client:
         size = _regular_bytes(source)
         with progress_of(f"put {target.path}", size) as advance:
@@ -58,7 +58,7 @@ def get(
     cluster: ClusterOption = None,
 ) -> None:
     """Fetch a file. LOCAL appears whole or not at all."""
-    target = parse_target(path, cp=cp, cluster=cluster)
+    target = parse_target(path, cp=cp, cluster=cluster).check_file()
     with target.open() as client:
         facts = stat_or_fail(client, target)
         with progress_of(f"get {target.path}", facts.size) as advance:
