@@ -56,24 +56,24 @@ class Piece {
   friend class PageTable;
   Piece() = default;
 
-  Store* store_ = nullptr;      // outlives it
-  std::byte* arena_ = nullptr;  // where the store's memory starts
-  std::string name_;
-  bool is_page_ = false;
-  std::uint64_t chunk_ = 0, tag_ = 0, offset_ = 0, length_ = 0;
-  std::atomic<std::uint64_t> seq_{0};
-  std::int64_t expires_ms_ = 0;  // CLOCK_BOOTTIME; 0: never
-  std::atomic<PieceState> state_{PieceState::filling};
-  std::atomic<bool> has_records_{false};
-  std::vector<Extent> extents_;
-  std::vector<std::uint64_t> hashes_;
-
-  // The index's own, under the lock of its shard.
+  // The first two cache lines hold what a look-up touches. The index's own, under the lock of its shard:
   std::uint64_t name_hash_ = 0;
   Piece* next_in_bucket_ = nullptr;
-  EvictionHook use_;                // among all, by use
-  std::int64_t staged_ms_ = 0;      // when it was staged
+  std::string name_;
   std::shared_ptr<Piece> indexed_;  // itself, while the index has it
+  EvictionHook use_;
+  std::int64_t expires_ms_ = 0;  // CLOCK_BOOTTIME; 0: never
+  std::int64_t staged_ms_ = 0;   // when it was entered, staged or live
+
+  Store* store_ = nullptr;      // outlives it
+  std::byte* arena_ = nullptr;  // where the store's memory starts
+  std::uint64_t chunk_ = 0, tag_ = 0, offset_ = 0, length_ = 0;
+  std::atomic<std::uint64_t> seq_{0};
+  std::atomic<PieceState> state_{PieceState::filling};
+  std::atomic<bool> has_records_{false};
+  bool is_page_ = false;
+  std::vector<Extent> extents_;
+  std::vector<std::uint64_t> hashes_;
 };
 
 using PieceRef = std::shared_ptr<Piece>;
