@@ -306,7 +306,7 @@ void Connection::work_small_requests() {
 }
 
 void Connection::park(SmallRequest request) {
-  parked_.push_back({request.request(), request.items(), request.deadline_ms()});
+  parked_.push_back({request.request(), request.op(), request.items(), request.deadline_ms()});
   worker_.janitor().add([&node = node_, &worker = worker_, id = id_, request]() mutable {
     wire::Bytes response;
     request.run(node, response, true);
@@ -345,7 +345,7 @@ void Connection::cancel(std::uint64_t request, Status status) {
   const auto parked = std::find_if(parked_.begin(), parked_.end(),
                                    [&](const Parked& each) { return is_it(each.request); });
   if (parked != parked_.end()) {
-    answer_all(replies.bytes, request, Op::drop, parked->items, status);
+    answer_all(replies.bytes, request, parked->op, parked->items, status);
     ++replies.ends;
     parked_.erase(parked);
   }

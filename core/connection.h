@@ -48,6 +48,7 @@ class Connection {
   /// A request that the janitor has.
   struct Parked {
     std::uint64_t request = 0;
+    wire::Op op{};
     std::size_t items = 0;
     std::int64_t deadline_ms = 0;
   };

@@ -44,14 +44,12 @@ void Janitor::writer_vanished(std::vector<Store::StagedName> names) {
 
 void Janitor::loop() {
   while (!node_.is_stopping.load(std::memory_order_relaxed)) {
-    std::deque<std::function<void()>> tasks;
     {
       std::unique_lock lock(mutex_);
       called_.wait_for(lock, PAUSE, [this] { return is_called_; });
       is_called_ = false;
-      tasks.swap(tasks_);
     }
-    for (const auto& task : tasks) task();
+    run_tasks();
     settle_vanished();
     const std::int64_t now_ms = boottime_ms();
     if (now_ms - swept_ms_ < SWEEP_MS) continue;
@@ -59,6 +57,15 @@ void Janitor::loop() {
     node_.records.expire(now_ms, RECORDS_PER_SWEEP);
     settle_aged();
   }
+}
+
+void Janitor::run_tasks() {
+  std::deque<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
 }
 
 void Janitor::settle_vanished() {
@@ -84,6 +91,7 @@ void Janitor::settle_aged() {
 /// Listed at home: its writer had it acknowledged, only PUBLISH is missing. Else nobody will ever
 /// ask for it.
 void Janitor::settle(const Store::StagedName& name) {
+  run_tasks();  // someone waits for those; for this nobody does
   if (const auto seq = home_.seq_of(name)) {
     node_.store->publish(name.name, name.chunk, name.tag, *seq);
   } else {

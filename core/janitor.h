@@ -33,6 +33,7 @@ class Janitor {
 
  private:
   void loop();
+  void run_tasks();
   void settle_vanished();
   void settle_aged();
   void settle(const Store::StagedName& name);

@@ -71,7 +71,7 @@ bool cut_to_table(std::vector<wire::ListEntry>& entries) {
 }  // namespace
 
 bool SmallRequest::is_long() const {
-  if (body_.head.op != Op::drop) return false;
+  if (body_.head.op != Op::drop) return body_.head.op == Op::list;
   for (const wire::Item& item : body_.items) {
     if (is_namespace(item)) return true;
   }

@@ -18,8 +18,8 @@ class SmallRequest {
   wire::Op op() const noexcept { return body_.head.op; }
   std::size_t items() const noexcept { return body_.items.size(); }
   std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
-  /// Does it walk through a whole namespace? Then it is work for the janitor, not for a stream's
-  /// thread.
+  /// Does it walk through all that a node has? Then it is work for the janitor, not for a
+  /// stream's thread.
   bool is_long() const;
 
   /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is

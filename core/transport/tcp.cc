@@ -17,7 +17,6 @@ namespace {
 
 constexpr int SOCKET_BUFFER_BYTES = static_cast<int>(1 * MiB);
 constexpr int BACKLOG = 1024;
-constexpr unsigned USER_TIMEOUT_MS = 2'000;  // unacknowledged bytes for this long: the path is gone
 
 Error errno_error(const std::string& what, int code, std::string hint = "") {
   return Error{what + ": " + std::strerror(code), std::move(hint)};
@@ -158,8 +157,10 @@ Result<Descriptor> listen_at(const Address& address, bool is_port_shared) {
   set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (is_port_shared) set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   if (address.family() == AF_INET6) set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  tune(socket.get());  // accepted sockets inherit buffers: their window is negotiated before accept
-                       // returns
+  tune(
+      socket.get(),
+      ACCEPTED_SILENCE_MS);  // accepted sockets inherit buffers: their window is negotiated before accept
+                             // returns
   if (bind(socket.get(), address.get(), address.bytes) != 0 || listen(socket.get(), BACKLOG) != 0) {
     return errno_error("cannot listen on " + address_text(address), errno,
                        "choose another port, or one of this machine's addresses");
@@ -170,7 +171,7 @@ Result<Descriptor> listen_at(const Address& address, bool is_port_shared) {
 Descriptor accept_from(int listener, Address& peer) {
   peer.bytes = sizeof peer.storage;
   Descriptor socket(accept4(listener, peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket) tune(socket.get());
+  if (socket) tune(socket.get(), ACCEPTED_SILENCE_MS);
   return socket;
 }
 
@@ -208,11 +209,11 @@ Result<Descriptor> connect_within(const Address& remote, const Address* local, i
   return socket;
 }
 
-void tune(int fd) noexcept {
+void tune(int fd, int silence_ms) noexcept {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER_BYTES);
   set(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER_BYTES);
-  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(USER_TIMEOUT_MS));
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
   for (const char* name : {"cubic", "reno"}) {
     const auto bytes = static_cast<socklen_t>(std::strlen(name));
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, bytes) == 0) return;

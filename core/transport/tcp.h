@@ -15,6 +15,11 @@
 
 namespace gd2fs::tcp {
 
+// Bytes that are not acknowledged, or not read, for this long: the path is gone. Who connects has
+// other paths to try; who accepts must not cut off a reader that only pauses.
+inline constexpr int CONNECTED_SILENCE_MS = 2'000;
+inline constexpr int ACCEPTED_SILENCE_MS = 10'000;
+
 /// Owns one file descriptor.
 class Descriptor {
  public:
@@ -76,9 +81,9 @@ int connect_fault(int fd);
 /// Waits for a connection; for threads that may block. Nothing is sent.
 Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms);
 
-/// TCP_NODELAY, 1 MiB buffers, TCP_USER_TIMEOUT, and cubic or reno where the default is something
-/// else: with bbr loopback loses half its rate. Every setting that the system refuses is left as it
-/// is.
-void tune(int fd) noexcept;
+/// TCP_NODELAY, 1 MiB buffers, TCP_USER_TIMEOUT of `silence_ms`, and cubic or reno where the
+/// default is something else: with bbr loopback loses half its rate. Every setting that the system
+/// refuses is left as it is.
+void tune(int fd, int silence_ms = CONNECTED_SILENCE_MS) noexcept;
 
 }  // namespace gd2fs::tcp
