@@ -1,5 +1,6 @@
-// Measures the allocator alone: how full the arena is when eviction must begin, how much one allocation evicts, how
-// many extents a piece has, and what allocate and free cost. No memory is touched: the arena is 16 GiB of offsets.
+// Measures the allocator alone: how full the arena is when eviction must begin, how much one
+// allocation evicts, how many extents a piece has, and what allocate and free cost. No memory is
+// touched: the arena is 16 GiB of offsets.
 //
 //   bench_allocator [ARENA_GIB] [TURNOVERS]
 #include <algorithm>

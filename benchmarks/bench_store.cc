@@ -1,5 +1,5 @@
-// Measures the store's own work, without moving bytes: what a put, a find, a probe and an evicting put cost, and how
-// much memory beside the arena a page takes.
+// Measures the store's own work, without moving bytes: what a put, a find, a probe and an evicting
+// put cost, and how much memory beside the arena a page takes.
 //
 //   bench_store [PAGES] [PAGE_BYTES]
 #include <time.h>

@@ -1,4 +1,5 @@
-// Account: in which state the grains of the arena are. Each is in exactly one; the sum is always the arena.
+// Account: in which state the grains of the arena are. Each is in exactly one; the sum is always
+// the arena.
 #pragma once
 
 #include <array>
@@ -34,7 +35,8 @@ class Account {
     Verdict verdict = Verdict::busy;
     std::uint64_t free_bytes = 0;  // afterwards
   };
-  /// Moves free bytes to filling when the limit allows it. A single piece is admitted whenever nothing else is filling.
+  /// Moves free bytes to filling when the limit allows it. A single piece is admitted whenever
+  /// nothing else is filling.
   Admission admit(std::uint64_t bytes);
 
   /// Of one moment.

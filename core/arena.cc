@@ -100,7 +100,8 @@ Result<Mapping> map_hugetlb(std::size_t bytes) {
       memfd_create("gd2fs-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MEMFD_HUGE_2MB);
   if (descriptor < 0) return system_fault("cannot make a memfd of 2 MiB " + what, errno);
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
-    // The kernel sets the pages of a shared hugetlb mapping aside here, or refuses: no SIGBUS later.
+    // The kernel sets the pages of a shared hugetlb mapping aside here, or refuses: no SIGBUS
+    // later.
     if (auto mapping = map_shared(descriptor, bytes, what)) return mapping;
   }
   close(descriptor);

@@ -1,5 +1,5 @@
-// Assertion: a check of our own reasoning, never of input. It stays on in production: a broken rule ends the process
-// before it can give out wrong bytes.
+// Assertion: a check of our own reasoning, never of input. It stays on in production: a broken rule
+// ends the process before it can give out wrong bytes.
 #pragma once
 
 #include <cstdio>

@@ -63,7 +63,8 @@ void Evictor::expire() {
   } while (removed.size() == EXPIRED_PER_STEP && !is_stopping_);
 }
 
-// One piece a step: a lock is never held for more than that, and a writer who is short meanwhile helps himself.
+// One piece a step: a lock is never held for more than that, and a writer who is short meanwhile
+// helps himself.
 void Evictor::evict_down() {
   while (!is_stopping_ && account_.used_bytes() > below_bytes_) {
     if (evict_one() == 0) return;

@@ -1,7 +1,8 @@
-// Evictor: makes room, one piece at a time; in the background between two watermarks, in small steps.
+// Evictor: makes room, one piece at a time; in the background between two watermarks, in small
+// steps.
 //
-// Whoever reserves asks it for single victims when memory is short; its thread sees to it that this is seldom, and
-// lets go of what has outlived its time.
+// Whoever reserves asks it for single victims when memory is short; its thread sees to it that this
+// is seldom, and lets go of what has outlived its time.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,9 @@
 // Extent: a run of arena memory, and the allocator that cuts and rejoins such runs.
 //
-// Two-level segregated fit over grains of 4 KiB, in regions with one lock each. What is asked for never has to be
-// contiguous: it comes as parts of at most 2 MiB, halved as long as no free run is large enough. So an allocation
-// fails only when fewer bytes are free than it wants. The arena itself is never touched: all bookkeeping lies beside it.
+// Two-level segregated fit over grains of 4 KiB, in regions with one lock each. What is asked for
+// never has to be contiguous: it comes as parts of at most 2 MiB, halved as long as no free run is
+// large enough. So an allocation fails only when fewer bytes are free than it wants. The arena
+// itself is never touched: all bookkeeping lies beside it.
 #pragma once
 
 #include <atomic>

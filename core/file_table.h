@@ -1,7 +1,7 @@
 // FileTable: pieces of files by name, then chunk, then tag.
 //
-// Not thread-safe: a shard of the index owns one. A chunk seldom has more than a few hundred pieces, and at most
-// PIECES_PER_CHUNK_MAX: they are kept in a plain list.
+// Not thread-safe: a shard of the index owns one. A chunk seldom has more than a few hundred
+// pieces, and at most PIECES_PER_CHUNK_MAX: they are kept in a plain list.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,8 @@ std::uint64_t random_seed() {
 struct Index::Shard {
   using ByTime = std::set<std::pair<std::int64_t, Piece*>>;
 
-  // Guards: everything below but `oldest_ns`. Held for arithmetic only; under it at most the account's lock is taken.
+  // Guards: everything below but `oldest_ns`. Held for arithmetic only; under it at most the
+  // account's lock is taken.
   mutable std::mutex mutex;
   PageTable pages;
   FileTable files;
@@ -202,7 +203,8 @@ void Index::take_expired(std::int64_t boottime_ms, std::size_t count_max, Remove
   }
 }
 
-// Oldest first over all shards: from the shard whose candidate is oldest, as long as no other shard's is older.
+// Oldest first over all shards: from the shard whose candidate is oldest, as long as no other
+// shard's is older.
 PieceRef Index::take_victim() {
   const Moment now = Moment::now();
   for (std::size_t looked = 0; looked < LOOKED_MAX;) {
@@ -362,7 +364,8 @@ PieceRef Index::retire(Shard& shard, Piece& piece) {
   shard.note_oldest();
   account_.move(state == PieceState::live ? Use::live : Use::staged, Use::zombie,
                 piece.taken_bytes());
-  // Either we see the records here, or the one who writes them sees the zombie: they are struck in any case.
+  // Either we see the records here, or the one who writes them sees the zombie: they are struck in
+  // any case.
   piece.state_ = PieceState::zombie;
   if (piece.has_records_) {
     for (const Extent& extent : piece.extents_) ledger_.strike(extent.record);

@@ -1,7 +1,7 @@
 // Index: which pieces are here. Pages by name; pieces of files by name, chunk and tag.
 //
-// Shards by name, each with a lock held for arithmetic only: no bytes of the cache are touched under one. What is
-// removed is handed back, so that its memory is freed after the lock is let go.
+// Shards by name, each with a lock held for arithmetic only: no bytes of the cache are touched
+// under one. What is removed is handed back, so that its memory is freed after the lock is let go.
 #pragma once
 
 #include <array>
@@ -39,7 +39,8 @@ class Index {
   bool add_page(const PieceRef& page, Removed& removed);
   /// FILLING -> STAGED. False when that tag is there already.
   bool add_staged(const PieceRef& piece, Removed& removed);
-  /// STAGED -> LIVE. The piece, or nothing when it is not here; `is_first` when this call made it live.
+  /// STAGED -> LIVE. The piece, or nothing when it is not here; `is_first` when this call made it
+  /// live.
   PieceRef publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq,
                    bool& is_first, Removed& removed);
 
@@ -57,14 +58,16 @@ class Index {
   void take_some_of_file(std::string_view name, std::size_t count_max, Removed& removed);
   /// Up to `count_max` pages and pieces whose time to live is over.
   void take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed);
-  /// The least recently used one that nobody refers to and that is not young and staged. Nothing: none was found
-  /// among those looked at, a bounded number.
+  /// The least recently used one that nobody refers to and that is not young and staged. Nothing:
+  /// none was found among those looked at, a bounded number.
   PieceRef take_victim();
 
-  /// Walks all pages of a namespace, a few at a time under the lock; the visitor must not call the index. Pages that
-  /// come or go meanwhile may be missed; one may be seen twice when its shard grows.
+  /// Walks all pages of a namespace, a few at a time under the lock; the visitor must not call the
+  /// index. Pages that come or go meanwhile may be missed; one may be seen twice when its shard
+  /// grows.
   void visit_pages(std::string_view name_space, const std::function<void(const Piece&)>& visit);
-  /// Removes all pages and pieces of a namespace, a few at a time; `release` gets each lot outside the lock.
+  /// Removes all pages and pieces of a namespace, a few at a time; `release` gets each lot outside
+  /// the lock.
   std::size_t clear(std::string_view name_space, const std::function<void(Removed&)>& release);
   /// Staged pieces older than STAGED_MS, up to `count_max`. They stay.
   void staged_before(std::int64_t boottime_ms, std::size_t count_max,

@@ -49,7 +49,8 @@ struct SlotHead {
 static_assert(sizeof(SlotHead) == 80 && offsetof(SlotHead, check) == 8);
 static_assert(sizeof(SlotHead) + 8 * HASHES_MAX + NAME_BYTES_MAX <= Ledger::SLOT_BYTES_MAX);
 
-// The sum over a structure whose check is zero, bound to where it lies: a copy elsewhere is not valid.
+// The sum over a structure whose check is zero, bound to where it lies: a copy elsewhere is not
+// valid.
 std::uint64_t sum_at(const void* from, std::size_t bytes, std::uint64_t place) {
   return XXH3_64bits_withSeed(from, bytes, place + 1);
 }
@@ -156,8 +157,8 @@ Ledger::Ledger(std::span<std::byte> arena, std::string_view node_name, std::uint
   block.name_bytes = static_cast<std::uint32_t>(std::min(node_name.size(), sizeof block.name));
   std::memcpy(block.name, node_name.data(), block.name_bytes);
   block.check = sum_at(&block, sizeof block, 0);
-  // Invariant: the front was never given to the allocator; nobody else writes there. The bitmap goes first: a
-  // new superblock must not vouch for slabs of before.
+  // Invariant: the front was never given to the allocator; nobody else writes there. The bitmap
+  // goes first: a new superblock must not vouch for slabs of before.
   std::memset(arena_.data() + block.bitmap_offset, 0, block.bitmap_bytes);
   std::memcpy(arena_.data(), &block, sizeof block);
 }
@@ -186,7 +187,8 @@ std::uint32_t Ledger::write(const ExtentRecord& record) {
   std::memcpy(image.data() + sizeof head + record.hashes.size_bytes(), record.name.data(),
               record.name.size());
   const std::uint64_t check = sum_at(image.data(), bytes, *slot);
-  // Invariant: the slot is this call's alone. Its check is zero until all of it is there, so a torn one is skipped.
+  // Invariant: the slot is this call's alone. Its check is zero until all of it is there, so a torn
+  // one is skipped.
   std::byte* const at = arena_.data() + *slot;
   std::memcpy(at, image.data(), bytes);
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + offsetof(SlotHead, check))).store(check);
@@ -196,7 +198,8 @@ std::uint32_t Ledger::write(const ExtentRecord& record) {
 void Ledger::strike(std::uint32_t record) noexcept {
   if (record == 0) return;
   std::byte* const at = arena_.data() + record * slot_unit_;
-  // Invariant: a record's slot is 128 B aligned in a slab of the arena, so its check word may be stored atomically.
+  // Invariant: a record's slot is 128 B aligned in a slab of the arena, so its check word may be
+  // stored atomically.
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at + offsetof(SlotHead, check))).store(0);
 }
 
@@ -273,8 +276,8 @@ Ledger::Slab* Ledger::new_slab(std::uint32_t size_class) {
     slab.taken[slot / 64] &= ~(std::uint64_t{1} << slot % 64);
   SlabHead head{SLAB_MAGIC, static_cast<std::uint32_t>(SLOT_BYTES_MIN << size_class), 0, unit};
   head.check = sum_at(&head, sizeof head, extent->offset);
-  // Invariant: the unit is ours alone. Old bytes of pieces, which a user could have made look like records, are
-  // wiped before the bitmap says that records lie here.
+  // Invariant: the unit is ours alone. Old bytes of pieces, which a user could have made look like
+  // records, are wiped before the bitmap says that records lie here.
   std::memset(arena_.data() + extent->offset, 0, SLAB_BYTES);
   std::memcpy(arena_.data() + extent->offset, &head, sizeof head);
   mark_unit(unit, true);

@@ -1,12 +1,13 @@
-// Ledger: the arena describes itself, so that a kept one can be read back after its process is gone.
+// Ledger: the arena describes itself, so that a kept one can be read back after its process is
+// gone.
 //
 //   grain 0      superblock: node, boot, arena bytes, where the bitmap lies; summed
 //   grains 1..   bitmap: which 64 KiB units of the arena are slabs of records
 //   a slab       its own header, then slots of one length: 128, 256, ... 2048 B
 //   a slot       the record of one extent of one published piece; summed; the sum is zero when free
 //
-// Nothing here is trusted for decisions: the live truth lies outside the arena. A record is a help at restart, so a
-// piece goes without one when no unit of the arena is free for another slab.
+// Nothing here is trusted for decisions: the live truth lies outside the arena. A record is a help
+// at restart, so a piece goes without one when no unit of the arena is free for another slab.
 #pragma once
 
 #include <array>
@@ -46,7 +47,8 @@ class Ledger {
   /// The superblock and the bitmap: what no piece can have.
   static std::uint64_t front_bytes(std::uint64_t arena_bytes);
 
-  /// Formats the front of the arena; what it said before is forgotten. `account` has the front as free still.
+  /// Formats the front of the arena; what it said before is forgotten. `account` has the front as
+  /// free still.
   Ledger(std::span<std::byte> arena, std::string_view node_name, std::uint64_t boot,
          Allocator& allocator, Account& account);
 

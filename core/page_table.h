@@ -1,6 +1,7 @@
 // PageTable: pages by their full name. Chained through the pieces themselves; doubles as it fills.
 //
-// Not thread-safe: a shard of the index owns one. A hash only places; names are compared byte for byte.
+// Not thread-safe: a shard of the index owns one. A hash only places; names are compared byte for
+// byte.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
-// Piece: what one write stored in one chunk. Immutable once staged; its memory lives as long as anyone refers to it.
+// Piece: what one write stored in one chunk. Immutable once staged; its memory lives as long as
+// anyone refers to it.
 //
-// Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last reference goes.
-// So a drop or an eviction never changes what is being sent; it only makes the piece a zombie until then.
+// Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last
+// reference goes. So a drop or an eviction never changes what is being sent; it only makes the
+// piece a zombie until then.
 #pragma once
 
 #include <atomic>
@@ -39,8 +41,8 @@ class Piece {
   /// What it takes of the arena.
   std::uint64_t taken_bytes() const noexcept { return whole_grains(length_); }
 
-  /// The memory of `[offset, offset + length)` of this piece as runs, appended to `out`. Read by anyone;
-  /// written only by the one who reserved it, while it is filling.
+  /// The memory of `[offset, offset + length)` of this piece as runs, appended to `out`. Read by
+  /// anyone; written only by the one who reserved it, while it is filling.
   void runs(std::uint64_t offset, std::uint64_t length,
             std::vector<std::span<std::byte>>& out) const;
 
@@ -56,7 +58,8 @@ class Piece {
   friend class PageTable;
   Piece() = default;
 
-  // The first two cache lines hold what a look-up touches. The index's own, under the lock of its shard:
+  // The first two cache lines hold what a look-up touches. The index's own, under the lock of its
+  // shard:
   std::uint64_t name_hash_ = 0;
   Piece* next_in_bucket_ = nullptr;
   std::string name_;

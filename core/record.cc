@@ -55,7 +55,8 @@ RecordAnswer refusal(Status status) {
   return answer;
 }
 
-// Would a chunk show more segments than it may? Only the first and the last of the write can: those between become one.
+// Would a chunk show more segments than it may? Only the first and the last of the write can: those
+// between become one.
 bool is_too_cut(const Record& record, std::uint64_t begin, std::uint64_t end) {
   const std::uint64_t chunk = record.chunk_bytes;
   for (const std::uint64_t first : {begin / chunk * chunk, (end - 1) / chunk * chunk}) {
@@ -216,7 +217,8 @@ RecordAnswer Records::commit(const CommitSpec& spec) {
   const std::uint64_t end = spec.offset + spec.length;
   if (spec.if_size != ~std::uint64_t{0} && spec.if_size != record->size)
     return answer(Status::conflict, *record);
-  // Any truncation since counts, wherever it cut: an old commit must never bring back what it took away.
+  // Any truncation since counts, wherever it cut: an old commit must never bring back what it took
+  // away.
   if (record->trunc_seq > spec.seen_seq ||
       record->spans.has_later(spec.offset, end, spec.seen_seq)) {
     return answer(Status::conflict, *record);

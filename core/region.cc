@@ -205,7 +205,8 @@ std::uint32_t Region::find(std::uint32_t grains) const {
   return lists_[place.row][place.column];
 }
 
-// Takes `grains` out of the free block `index`, `skip` grains from its start. What is over stays free.
+// Takes `grains` out of the free block `index`, `skip` grains from its start. What is over stays
+// free.
 std::uint32_t Region::cut(std::uint32_t index, std::uint32_t skip, std::uint32_t grains) {
   unlink(index);
   if (skip > 0) {

@@ -1,8 +1,9 @@
 // Region: one lock's worth of the arena, cut by two-level segregated fit.
 //
-// Lengths are sorted into rows (powers of two) of 16 columns; one bit per list says which have something, so that the
-// smallest list that surely fits is found by two bit scans. A block's descriptor knows its neighbours in memory, so
-// that a freed block joins free neighbours at once: no two free blocks ever touch.
+// Lengths are sorted into rows (powers of two) of 16 columns; one bit per list says which have
+// something, so that the smallest list that surely fits is found by two bit scans. A block's
+// descriptor knows its neighbours in memory, so that a freed block joins free neighbours at once:
+// no two free blocks ever touch.
 #pragma once
 
 #include <array>
@@ -18,10 +19,12 @@ namespace gd2fs {
 
 class Region {
  public:
-  /// Covers grains `[begin, end)` of the arena; numbers inside are counted from `base`, a multiple of 2 MiB.
+  /// Covers grains `[begin, end)` of the arena; numbers inside are counted from `base`, a multiple
+  /// of 2 MiB.
   Region(std::uint64_t base_grain, std::uint64_t begin_grain, std::uint64_t end_grain);
 
-  /// Cuts up to `grains`, in parts of at most `part` grains, while runs of that length are there. How many it took.
+  /// Cuts up to `grains`, in parts of at most `part` grains, while runs of that length are there.
+  /// How many it took.
   std::uint64_t take(std::uint64_t grains, std::uint32_t part, std::vector<Extent>& out);
   /// One run of `grains` (a power of two) that starts at a multiple of it. False: none found.
   bool take_aligned(std::uint32_t grains, Extent& out);

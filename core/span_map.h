@@ -1,7 +1,8 @@
-// SpanMap: which range of a file has which tag. Ranges are kept sorted and disjoint; a later one cuts older ones.
+// SpanMap: which range of a file has which tag. Ranges are kept sorted and disjoint; a later one
+// cuts older ones.
 //
-// Kept over the whole file, not chunk by chunk: a write of any length is one range, cut at chunk borders only when
-// it is shown. A range that no write filled is a hole.
+// Kept over the whole file, not chunk by chunk: a write of any length is one range, cut at chunk
+// borders only when it is shown. A range that no write filled is a hole.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,8 @@ class SpanMap {
 
   /// Is a part of `[begin, end)` from a later mutation than `seq`?
   bool has_later(std::uint64_t begin, std::uint64_t end, std::uint64_t seq) const;
-  /// How many spans `[begin, end)` would show once `[cut_begin, cut_end)` is one new span. Counts to `count_max`.
+  /// How many spans `[begin, end)` would show once `[cut_begin, cut_end)` is one new span. Counts
+  /// to `count_max`.
   std::size_t count_with(std::uint64_t begin, std::uint64_t end, std::uint64_t cut_begin,
                          std::uint64_t cut_end, std::size_t count_max) const;
 

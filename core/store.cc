@@ -237,7 +237,8 @@ PieceRef Store::make_piece(const PieceSpec& spec) {
   return piece;
 }
 
-// The piece is in the index by now. When it was removed meanwhile, the records are struck here or there (Index::retire).
+// The piece is in the index by now. When it was removed meanwhile, the records are struck here or
+// there (Index::retire).
 void Store::write_records(Piece& piece) {
   ExtentRecord record;
   record.name = piece.name_;

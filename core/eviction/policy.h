@@ -1,7 +1,8 @@
-// Policy: which piece goes next. One instance per shard of the index, always called under that shard's lock.
+// Policy: which piece goes next. One instance per shard of the index, always called under that
+// shard's lock.
 //
-// A policy only orders; whether a piece may go now (nobody reads it, nobody writes it) is asked by the caller, who
-// hands back what may not with `passed_over`.
+// A policy only orders; whether a piece may go now (nobody reads it, nobody writes it) is asked by
+// the caller, who hands back what may not with `passed_over`.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class EvictionPolicy {
   virtual void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns) = 0;
   virtual void use(EvictionHook& hook, std::uint64_t now_ns) = 0;
   virtual void remove(EvictionHook& hook) = 0;
-  /// The one to go next, or nothing when there are none. Its `used_ns` orders it among other shards' candidates.
+  /// The one to go next, or nothing when there are none. Its `used_ns` orders it among other
+  /// shards' candidates.
   virtual EvictionHook* candidate() = 0;
   /// The candidate cannot go now; another one comes first from here on.
   virtual void passed_over(EvictionHook& hook, std::uint64_t now_ns) = 0;

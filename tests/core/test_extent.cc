@@ -135,7 +135,8 @@ TEST_CASE("an aligned run starts at a multiple of itself, also in the smallest g
   CHECK(allocator.is_consistent());
 }
 
-// Small pieces for a while, then large ones, over and over, the oldest evicted: what makes contiguous allocators fail.
+// Small pieces for a while, then large ones, over and over, the oldest evicted: what makes
+// contiguous allocators fail.
 TEST_CASE("phases of small and of large pieces keep the arena full, and one never evicts much") {
   constexpr std::uint64_t ARENA = 4 * GiB;
   Allocator allocator(64 * KiB, ARENA);
@@ -154,7 +155,8 @@ TEST_CASE("phases of small and of large pieces keep the arena full, and one neve
     for (std::uint64_t turnover = 0; turnover < ARENA;) {
       const std::uint64_t bytes =
           is_small ? 20 * KiB + random() % (492 * KiB) : 2 * MiB + random() % (14 * MiB);
-      // One in ten of the old ones was used: it stays for another round. One in ten of all was dropped.
+      // One in ten of the old ones was used: it stays for another round. One in ten of all was
+      // dropped.
       if (!pieces.empty() && random() % 10 == 0) {
         pieces.push_back(std::move(pieces.front()));
         pieces.pop_front();

@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "eviction/lru.h"
@@ -43,23 +42,49 @@ std::string tricky_key(std::size_t i) {
 struct ModelPiece {
   std::uint64_t offset = 0, length = 0, seq = 0;
   bool is_live = false;
-};
-using Place = std::tuple<std::string, std::uint64_t, std::uint64_t>;  // name, chunk, tag
 
-// Byte by byte: is every byte of `piece` under a live one of a higher seq?
-bool is_covered(const std::map<Place, ModelPiece>& model, const Place& place,
-                const ModelPiece& piece) {
-  for (std::uint64_t at = piece.offset; at < piece.offset + piece.length; ++at) {
-    const bool is_under = std::any_of(model.begin(), model.end(), [&](const auto& other) {
-      return std::get<0>(other.first) == std::get<0>(place) &&
-             std::get<1>(other.first) == std::get<1>(place) && other.second.is_live &&
-             other.second.seq > piece.seq && other.second.offset <= at &&
-             at < other.second.offset + other.second.length;
-    });
-    if (!is_under) return false;
+  bool has(std::uint64_t begin, std::uint64_t end) const {
+    return is_live && offset <= begin && offset + length >= end;
   }
-  return true;
-}
+};
+
+// What the pieces of one chunk should be, byte by byte.
+class ModelChunk {
+ public:
+  std::map<std::uint64_t, ModelPiece> pieces;  // by tag
+
+  void publish(std::uint64_t tag, std::uint64_t seq) {
+    pieces[tag].is_live = true;
+    pieces[tag].seq = seq;
+    std::vector<std::uint64_t> covered;
+    for (const auto& [other, piece] : pieces) {
+      if (piece.is_live && is_covered(piece)) covered.push_back(other);
+    }
+    for (const std::uint64_t other : covered) pieces.erase(other);
+  }
+
+  std::uint64_t latest_seq(std::uint64_t offset, std::uint64_t length) const {
+    std::uint64_t best = 0;
+    for (const auto& [tag, piece] : pieces) {
+      if (piece.has(offset, offset + length)) best = std::max(best, piece.seq);
+    }
+    return best;
+  }
+
+ private:
+  bool is_covered(const ModelPiece& piece) const {
+    for (std::uint64_t at = piece.offset; at < piece.offset + piece.length; ++at) {
+      const auto covers = [&](const auto& other) {
+        return other.second.seq > piece.seq && other.second.has(at, at + 1);
+      };
+      if (std::none_of(pieces.begin(), pieces.end(), covers)) return false;
+    }
+    return true;
+  }
+};
+
+// A tag that is likely to be there, or was.
+std::uint64_t recent(std::uint64_t tag, std::uint64_t back) { return tag - std::min(tag, back); }
 
 }  // namespace
 
@@ -98,77 +123,56 @@ TEST_CASE("pages are found exactly under their full names, through growth and re
 
 TEST_CASE("pieces of files agree with a model of every byte") {
   const auto store = open_store();
-  std::map<Place, ModelPiece> model;
+  std::map<std::string, ModelChunk[2]> model;
   std::mt19937_64 random(21);
-  std::uint64_t tag = 0;
-  for (int step = 0; step < 6'000; ++step) {
+  std::uint64_t last = 0;
+  for (int step = 0; step < 10'000; ++step) {
     const std::string name = "/ns/f" + std::to_string(random() % 3);
-    const std::uint64_t chunk = random() % 2;
-    const std::uint64_t offset = random() % 40, length = 1 + random() % 20;
+    const std::uint64_t chunk = random() % 2, offset = random() % 40, length = 1 + random() % 20;
+    const std::uint64_t tag = recent(last, random() % 16);
+    ModelChunk& expected = model[name][chunk];
     switch (random() % 8) {
       case 0:
       case 1:
       case 2: {
-        PieceSpec spec;
-        spec.name = name, spec.chunk = chunk, spec.tag = ++tag, spec.offset = offset,
-        spec.length = length;
+        PieceSpec spec{name, false, chunk, ++last, offset, length, 0};
         const Reserved reserved = store->reserve(spec);
         REQUIRE(reserved.status == Status::ok);
         REQUIRE(store->stage(reserved.piece) == Status::ok);
-        model[{name, chunk, tag}] = {offset, length, 0, false};
+        expected.pieces[last] = {offset, length, 0, false};
         break;
       }
       case 3:
       case 4: {
-        const std::uint64_t published = tag - std::min<std::uint64_t>(tag, random() % 12);
-        const std::uint64_t seq = 1 + random() % 4 + tag;
-        const auto at = model.find({name, chunk, published});
-        const Status status = store->publish(name, chunk, published, seq);
-        REQUIRE(status == (at == model.end() ? Status::miss : Status::ok));
-        if (at == model.end() || at->second.is_live) break;
-        at->second.is_live = true;
-        at->second.seq = seq;
-        std::vector<Place> covered;
-        for (const auto& [place, piece] : model) {
-          const bool is_here = std::get<0>(place) == name && std::get<1>(place) == chunk;
-          if (is_here && piece.is_live && is_covered(model, place, piece)) covered.push_back(place);
-        }
-        for (const Place& place : covered) model.erase(place);
+        const bool is_there = expected.pieces.contains(tag);
+        const std::uint64_t seq = 1 + random() % 4 + last;
+        REQUIRE(store->publish(name, chunk, tag, seq) == (is_there ? Status::ok : Status::miss));
+        if (is_there && !expected.pieces[tag].is_live) expected.publish(tag, seq);
         break;
       }
-      case 5: {
-        const std::uint64_t dropped = tag - std::min<std::uint64_t>(tag, random() % 12);
-        REQUIRE(store->drop_piece(name, chunk, dropped) ==
-                (model.erase({name, chunk, dropped}) == 1));
+      case 5:
+        REQUIRE(store->drop_piece(name, chunk, tag) == (expected.pieces.erase(tag) == 1));
         break;
-      }
       case 6: {
-        std::uint64_t best = 0;
-        for (const auto& [place, piece] : model) {
-          const bool is_here =
-              std::get<0>(place) == name && std::get<1>(place) == chunk && piece.is_live;
-          if (!is_here || piece.offset > offset || piece.offset + piece.length < offset + length)
-            continue;
-          best = std::max(best, piece.seq);
-        }
         const PieceRef found = store->find_latest(name, chunk, offset, length, true);
-        REQUIRE((found == nullptr ? 0 : found->seq()) == best);
+        REQUIRE((found == nullptr ? 0 : found->seq()) == expected.latest_seq(offset, length));
         break;
       }
-      default: {
-        const std::uint64_t asked = tag - std::min<std::uint64_t>(tag, random() % 30);
-        REQUIRE((store->find_piece(name, chunk, asked, true) != nullptr) ==
-                model.contains({name, chunk, asked}));
-      }
+      default:
+        REQUIRE((store->find_piece(name, chunk, tag, true) != nullptr) ==
+                expected.pieces.contains(tag));
     }
-    if (step % 500 == 499) {
-      const auto count =
-          std::erase_if(model, [&](const auto& one) { return std::get<0>(one.first) == name; });
-      REQUIRE(store->drop_file(name) == count);
+    if (step % 500 != 499) continue;
+    REQUIRE(store->drop_file(name) == model[name][0].pieces.size() + model[name][1].pieces.size());
+    model.erase(name);
+  }
+  std::ptrdiff_t live = 0;
+  for (const auto& [name, chunks] : model) {
+    for (const ModelChunk& chunk : chunks) {
+      live += std::count_if(chunk.pieces.begin(), chunk.pieces.end(),
+                            [](const auto& one) { return one.second.is_live; });
     }
   }
-  const auto live =
-      std::count_if(model.begin(), model.end(), [](const auto& one) { return one.second.is_live; });
   CHECK(store->counts().pieces == static_cast<std::uint64_t>(live));
 }
 

@@ -49,7 +49,8 @@ std::vector<wire::Segment> segments(Records& records, std::string_view path, std
   return body.segments;
 }
 
-// What a file should show: each cell's tag, 0 where nothing was ever written. One cell stands for CELL bytes.
+// What a file should show: each cell's tag, 0 where nothing was ever written. One cell stands for
+// CELL bytes.
 struct Model {
   static constexpr std::uint64_t CELL = 1000;
   std::vector<std::uint64_t> tags, seqs;
@@ -71,7 +72,8 @@ struct Model {
   }
 };
 
-// The tags that the record shows, cell by cell; fails where segments overlap, leave their chunk or are out of order.
+// The tags that the record shows, cell by cell; fails where segments overlap, leave their chunk or
+// are out of order.
 std::vector<std::uint64_t> shown(Records& records, std::string_view path, std::uint64_t size) {
   std::vector<std::uint64_t> tags(size / Model::CELL);
   std::uint64_t end = 0;
