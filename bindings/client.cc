@@ -8,6 +8,7 @@
 #include "call.h"
 #include "fault.h"
 #include "modules.h"
+#include "signals.h"
 
 namespace nb = nanobind;
 
@@ -221,6 +222,7 @@ class BoundClient {
  private:
   static Result<std::unique_ptr<Client>> connect_without_gil(const ClientOptions& options) {
     nb::gil_scoped_release released;
+    SignalsBlocked blocked;
     return Client::connect(options);
   }
 

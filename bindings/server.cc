@@ -12,6 +12,7 @@
 
 #include "fault.h"
 #include "modules.h"
+#include "signals.h"
 #include "../core/placement.h"
 
 namespace nb = nanobind;
@@ -102,6 +103,7 @@ class BoundServer {
  private:
   static Result<std::unique_ptr<Server>> start_without_gil(const ServerOptions& options) {
     nb::gil_scoped_release released;
+    SignalsBlocked blocked;
     return Server::start(options);
   }
 

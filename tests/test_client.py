@@ -227,10 +227,26 @@ def stalled(process):
     with Client(process.cp, cluster=process.name) as client:
         client.create("/ns/file")
         node.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, node.pid, os.WSTOPPED | os.WNOWAIT)
         try:
             yield client, "/ns/file"
         finally:
             node.send_signal(signal.SIGCONT)
+
+
+def test_native_threads_leave_signals_to_python(one_node):
+    before = set(os.listdir("/proc/self/task"))
+    with one_node.client():
+        started = set(os.listdir("/proc/self/task")) - before
+        blocked = [blocked_signals(task) for task in started]
+
+    assert blocked
+    assert all(mask >> (signal.SIGTERM - 1) & 1 for mask in blocked)
+
+
+def blocked_signals(task: str) -> int:
+    with open(f"/proc/self/task/{task}/status") as status:
+        return next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
 
 
 # ---- several loops, cancelling, closing  -------------------------------------------------------
@@ -338,6 +354,35 @@ def test_close_ends_calls_under_way(stalled):
     thread.join()
 
     assert [type(error) for error in errors] == [Closed]
+
+
+def test_racing_puts_leave_whole_contents(three_nodes, path):
+    contents = [bytes([index]) * (70_000 * index + 1) for index in range(1, 5)]
+    seen = []
+    is_over = threading.Event()
+
+    def put(content: bytes) -> None:
+        with three_nodes.client(timeout_s=PATIENCE_S) as client:
+            for _ in range(15):
+                with contextlib.suppress(Unavailable):
+                    client.put(path, content, chunk_bytes=64 << 10)
+
+    def get() -> None:
+        with three_nodes.client(timeout_s=PATIENCE_S) as client:
+            while not is_over.is_set():
+                seen.append(client.get(path))
+
+    reader = threading.Thread(target=get)
+    writers = [threading.Thread(target=put, args=(content,)) for content in contents]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    is_over.set()
+    reader.join()
+
+    assert all(content in (None, b"", *contents) for content in seen)
+    assert any(seen)
 
 
 # ---- nodes that go away --------------------------------------------------------------------------
