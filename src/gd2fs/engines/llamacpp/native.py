@@ -48,7 +48,7 @@ def engine_version() -> str:
 def import_xllamacpp() -> Any:
     """The engine's module, or InvalidRequest that says how to install it."""
     try:
-        import xllamacpp
+        import xllamacpp  # type: ignore[import-untyped]
     except ImportError as error:
         raise InvalidRequest(
             f"the engine is not installed: {error}", hint="run `pip install 'gd2fs[demo]'`"

@@ -11,7 +11,7 @@ THREADS_MAX = 256
 CTX_MIN, CTX_MAX = 128, 1 << 20  # tokens of one slot
 # llama.cpp's attention on CPU takes another kernel, with other rounding, once a batch has 64 rows
 # of one conversation. Below that every row's result is the same whatever else is in the batch, so
-# an answer does not depend on how its prompt was cut up: computed at once, turn by turn, or restored.
+# an answer does not depend on how its prompt was cut up: at once, turn by turn, or restored.
 UBATCH_DEFAULT = 63
 UBATCH_MAX = 8192
 CACHE_RAM_MIB_MAX = 1 << 20

@@ -1,0 +1,133 @@
+"""Chart: the run as pictures, one PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gd2fs.bench.load import Played
+from gd2fs.bench.measures import percentile
+from gd2fs.bench.topology import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GREY, BLUE, INK = "#9a9a94", "#1f6fb2", "#2b2b2b"
+LABELS = ("A: private caches", "B: GD2FS")
+FILE_NAME = "topology.png"
+
+
+def write_chart(outcome: Outcome, folder: Path) -> Path:
+    """Draw the run into ``folder``, which is made if it is not there; the file's path."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    style: dict[str, Any] = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": INK,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+    }
+    with pyplot.rc_context(style):
+        figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.6), layout="constrained")
+        _draw_ttft_by_turn(axes[0][0], outcome)
+        _draw_ttft_shares(axes[0][1], outcome)
+        _draw_computed(axes[1][0], outcome)
+        _draw_progress(axes[1][1], outcome)
+        figure.suptitle(_heading(outcome), x=0.01, ha="left", fontsize=13, weight="bold")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / FILE_NAME
+        figure.savefig(path, dpi=150)
+        pyplot.close(figure)
+    return path
+
+
+def _heading(outcome: Outcome) -> str:
+    faster = outcome.after.requests_per_s / outcome.before.requests_per_s
+    sooner = outcome.after.ttft_s.mean / outcome.before.ttft_s.mean
+    return (
+        f"{outcome.setup.instances} engines behind a random balancer: with GD2FS "
+        f"{faster:.2f} times the requests per second, {sooner:.2f} times the time to first token"
+    )
+
+
+def _arms(outcome: Outcome) -> list[tuple[str, str, list[Played]]]:
+    played = (outcome.played_before, outcome.played_after)
+    return list(zip(LABELS, (GREY, BLUE), played, strict=True))
+
+
+def _draw_ttft_by_turn(axes: Axes, outcome: Outcome) -> None:
+    for side, (label, colour, played) in zip((-1, 1), _arms(outcome), strict=True):
+        turns = sorted({each.turn.index for each in played})
+        times = [[p.answer.ttft_s for p in played if p.turn.index == turn] for turn in turns]
+        at = [turn + 1 + side * 0.19 for turn in turns]
+        axes.bar(at, [_mean(each) for each in times], 0.34, color=colour, label=label)
+        for place, each in zip(at, times, strict=True):
+            axes.plot([place] * len(each), each, ".", color=INK, markersize=3, alpha=0.5)
+    axes.set_title("Time to first token by turn: mean and every request")
+    axes.set_xlabel("turn of the conversation")
+    axes.set_ylabel("seconds")
+    axes.set_xticks([turn + 1 for turn in turns])
+    axes.legend(frameon=False)
+
+
+def _draw_ttft_shares(axes: Axes, outcome: Outcome) -> None:
+    for _, colour, played in _arms(outcome):
+        times = sorted(p.answer.ttft_s for p in played if p.turn.index)
+        shares = [100 * (at + 1) / len(times) for at in range(len(times))]
+        axes.step([0, *times], [0, *shares], where="post", color=colour, linewidth=2)
+        mark = percentile(times, 95)
+        axes.plot(mark, 95, "o", color=colour)
+        axes.annotate(
+            f"P95 {mark:.1f} s", (mark, 95), (4, -13), textcoords="offset points", color=colour
+        )
+    axes.set_title("Time to first token, turns after the first")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("% of requests answered by then")
+    axes.set_ylim(0, 101)
+    axes.set_xlim(left=0)
+
+
+def _draw_computed(axes: Axes, outcome: Outcome) -> None:
+    for row, (_, colour, played) in enumerate(_arms(outcome)):
+        again = sum(p.history_recomputed for p in played)
+        new = sum(p.answer.computed_tokens for p in played) - again
+        axes.barh(row, new, color=colour, height=0.55)
+        axes.barh(row, again, left=new, color="none", edgecolor=colour, hatch="////", height=0.55)
+        axes.annotate(f" {new:,} new", (0, row), va="center", color="white", weight="bold")
+        axes.annotate(f" {again:,} of history, again", (new + again, row), va="center", color=INK)
+    axes.set_title("Prompt tokens computed")
+    axes.set_yticks(range(len(LABELS)), LABELS)
+    axes.invert_yaxis()
+    axes.set_xlim(right=1.35 * max(axes.get_xlim()[1], 1))
+    axes.set_xlabel("tokens")
+
+
+def _draw_progress(axes: Axes, outcome: Outcome) -> None:
+    for label, colour, played in _arms(outcome):
+        start = min(each.answer.sent_s for each in played)
+        ends = sorted(each.answer.end_s - start for each in played)
+        axes.step([0, *ends], range(len(ends) + 1), where="post", color=colour, linewidth=2)
+        axes.annotate(
+            f"{label[0]}: {len(ends) / ends[-1]:.2f}/s",
+            (ends[-1], len(ends)),
+            (-4, -14),
+            textcoords="offset points",
+            ha="right",
+            color=colour,
+        )
+    axes.set_title("Requests answered")
+    axes.set_xlabel("seconds since the start")
+    axes.set_ylabel("requests")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

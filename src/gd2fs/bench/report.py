@@ -1,0 +1,97 @@
+"""Report: the table for people. The figures that others have published stand beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from gd2fs.bench.instances import MIB
+from gd2fs.bench.measures import Arm
+from gd2fs.bench.topology import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        label: What is measured.
+        value: Of one topology.
+        form: How it is written.
+        published: B/A of four instances of SGLang on GPUs, with GD2FS against without.
+    """
+
+    label: str
+    value: Callable[[Arm], float]
+    form: Callable[[float], str]
+    published: str = ""
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.0f} ms"
+
+
+ROWS = (
+    Row("requests per second", lambda arm: arm.requests_per_s, "{:.2f}".format, "1.50"),
+    Row("first token after, mean", lambda arm: arm.ttft_s.mean, _seconds, "0.50"),
+    Row("first token after, P95", lambda arm: arm.ttft_s.p95, _seconds, "0.40"),
+    Row("next token after, mean", lambda arm: arm.tpot_s.mean, _seconds, "0.75"),
+    Row("next token after, max", lambda arm: arm.tpot_s.max, _seconds, "0.20"),
+    Row("history found cached", lambda arm: arm.hit_rate, "{:.1%}".format, "B: 100 %"),
+    Row("prompt tokens computed", lambda arm: arm.prefill_tokens, "{:,.0f}".format),
+    Row("bytes of cache", lambda arm: arm.cache_bytes / MIB, "{:,.0f} MiB".format),
+)
+
+
+def print_report(outcome: Outcome, console: Console) -> None:
+    """Write the table and what is to be said beside it."""
+    console.print(table_of(outcome))
+    for line in remarks_of(outcome):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def table_of(outcome: Outcome) -> RenderableType:
+    """Both topologies, their ratio, and the published one."""
+    workload = outcome.workload
+    table = Table(
+        title=f"{outcome.setup.instances} llama.cpp engines, {workload.sessions} conversations of "
+        f"up to {workload.rounds} turns, random balancer",
+        title_justify="left",
+    )
+    table.add_column("", no_wrap=True)
+    for heading in ("A: private caches", "B: GD2FS", "B/A", "published"):
+        table.add_column(heading, justify="right")
+    for row in ROWS:
+        before, after = row.value(outcome.before), row.value(outcome.after)
+        ratio = f"{after / before:.2f}" if before else "-"
+        table.add_row(row.label, row.form(before), row.form(after), ratio, row.published)
+    return table
+
+
+def remarks_of(outcome: Outcome) -> list[str]:
+    """What the table cannot say, one line each."""
+    count = len(outcome.played_after)
+    facts = outcome.as_dict()
+    lines = [
+        "first token and history: turns after the first; "
+        "history: what a cache could hold of earlier turns",
+    ]
+    if outcome.disagreeing:
+        lines.append(f"texts: {outcome.disagreeing} answers of B differ from the reference's")
+    else:
+        lines.append(f"texts: all {count} answers of B are the reference's, token for token")
+    lines.append(f"texts: {facts['texts_agree_arms']:.1%} of A's answers are the same as B's")
+    failures = outcome.after.engine_counts
+    lost = failures.get("restore_failures", 0) + failures.get("save_failures", 0)
+    if lost:
+        lines.append(f"store: {lost} restores or saves of B failed and were computed instead")
+    if outcome.kill is not None:
+        kill = outcome.kill
+        lines.append(
+            f"kill: {kill.signal} to the engine (pid {kill.pid}) after turn {kill.turn}; the next "
+            f"turn, on another one, computed {kill.history_tokens_recomputed} tokens of history"
+        )
+    return lines

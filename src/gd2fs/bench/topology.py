@@ -1,0 +1,238 @@
+"""Topology: the same requests to engines with private caches, then to engines with GD2FS.
+
+Three stages, each with processes of its own: the reference makes the script; topology A gives every
+engine its private caches; topology B gives the same engines a store with as many bytes as all
+the private caches of A together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gd2fs.bench.asking import Asker
+from gd2fs.bench.board import Board, Stage
+from gd2fs.bench.children import Children
+from gd2fs.bench.instances import (
+    MIB,
+    Instance,
+    Setup,
+    private_options,
+    start_instances,
+    start_node,
+    store_options,
+)
+from gd2fs.bench.kill import Kill, play_and_kill
+from gd2fs.bench.load import Played, play
+from gd2fs.bench.machine import machine_facts, usable_cores
+from gd2fs.bench.measures import Arm, agreement, arm_of, ratios_of
+from gd2fs.bench.reference import make_script
+from gd2fs.bench.workload import USER_ENDS, Script, Workload, session_texts
+from gd2fs.engines.llamacpp.gguf import ModelShape, read_shape
+from gd2fs.engines.llamacpp.native import engine_version
+
+CTX_STEP = 256  # llama.cpp rounds a slot's tokens up to it
+BYTES_PER_TOKEN_MIN = 2  # of texts from a file, to size the reference's slot
+KILL_ROUNDS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came out of a run."""
+
+    workload: Workload
+    setup: Setup
+    machine: dict[str, Any]
+    engine: dict[str, Any]
+    before: Arm
+    after: Arm
+    played_before: list[Played]
+    played_after: list[Played]
+    kill: Kill | None
+    disagreeing: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON can hold it."""
+        result = {
+            "arms": {"A": asdict(self.before), "B": asdict(self.after)},
+            "ratios": ratios_of(self.before, self.after),
+            "texts_agree": self.disagreeing == 0,
+            "texts_agree_arms": agreement(self.played_before, self.played_after),
+            "workload": asdict(self.workload) | asdict(self.setup),
+            "engine": self.engine,
+            "machine": self.machine,
+        }
+        return result | ({"kill": asdict(self.kill)} if self.kill else {})
+
+
+def run_topology(workload: Workload, setup: Setup, board: Board, *, has_kill: bool) -> Outcome:
+    """Run all stages. Call from the main thread.
+
+    Raises:
+        InvalidRequest: A setting is wrong, or does not fit the others.
+        Unavailable: A process did not start, or broke off.
+    """
+    with tempfile.TemporaryDirectory(prefix="gd2fs-demo-") as directory:
+        return asyncio.run(Run(workload, setup, board, Path(directory)).run(has_kill=has_kill))
+
+
+class Run:
+    """One run of all stages."""
+
+    def __init__(self, workload: Workload, setup: Setup, board: Board, directory: Path) -> None:
+        self._workload = workload
+        self._setup = setup
+        self._board = board
+        self._directory = directory
+        self._machine = machine_facts()
+        self._shape: ModelShape = read_shape(setup.model)
+
+    async def run(self, *, has_kill: bool) -> Outcome:
+        """All stages, one after the other."""
+        self._private_cache_mib(self._reference_ctx())  # refuses what cannot fit before long work
+        script = await self._reference(has_kill=has_kill)
+        ctx = _round_up(max(len(turn.prompt) + len(turn.answer) for s in script for turn in s) + 1)
+        sessions = script[: self._workload.sessions]
+        before, played_before = await self._private(sessions, ctx)
+        after, played_after, kill, played_kill = await self._shared(script, ctx)
+        return Outcome(
+            workload=self._workload,
+            setup=self._setup,
+            machine=self._machine,
+            engine=self._engine_facts(ctx),
+            before=before,
+            after=after,
+            played_before=played_before,
+            played_after=played_after,
+            kill=kill,
+            disagreeing=sum(not each.agrees for each in played_after + played_kill),
+        )
+
+    async def _reference(self, *, has_kill: bool) -> Script:
+        count = self._workload.sessions
+        texts = session_texts(self._workload, count + has_kill)
+        if has_kill:
+            texts[count] = texts[count][:KILL_ROUNDS_MAX]
+        instances = min(usable_cores() // self._setup.threads or 1, self._setup.instances)
+        total = sum(map(len, texts))
+        with self._board.stage("reference, caches kept", total) as stage, self._children() as own:
+            started = start_instances(
+                own,
+                self._setup,
+                count=instances,
+                slots=1,
+                ctx=self._reference_ctx(),
+                options=private_options(0),
+            )
+            async with Asker() as asker:
+                return await make_script(
+                    texts,
+                    self._workload,
+                    [each.address for each in started],
+                    asker,
+                    lambda turn: stage.step(f"{len(turn.prompt)} tokens"),
+                )
+
+    async def _private(self, script: Script, ctx: int) -> tuple[Arm, list[Played]]:
+        total = sum(map(len, script))
+        with self._board.stage("A: private caches", total) as stage, self._children() as own:
+            instances = self._start(own, ctx, private_options(self._private_cache_mib(ctx)))
+            async with Asker() as asker:
+                return await self._measure(script, instances, asker, stage)
+
+    async def _shared(
+        self, script: Script, ctx: int
+    ) -> tuple[Arm, list[Played], Kill | None, list[Played]]:
+        sessions, rest = script[: self._workload.sessions], script[self._workload.sessions :]
+        total = sum(map(len, sessions))
+        with self._children() as own:
+            with self._board.stage("B: GD2FS", total) as stage:
+                node = start_node(own, memory_mib=self._setup.memory_mib)
+                instances = self._start(own, ctx, store_options(node))
+                async with Asker() as asker:
+                    arm, played = await self._measure(sessions, instances, asker, stage)
+            if not rest:
+                return arm, played, None, []
+            with self._board.stage("B: an engine is killed", len(rest[0])) as stage:
+                async with Asker() as asker:
+                    kill, more = await play_and_kill(
+                        rest[0], self._workload, instances, asker, _reporter(stage)
+                    )
+                    return arm, played, kill, more
+
+    async def _measure(
+        self, script: Script, instances: list[Instance], asker: Asker, stage: Stage
+    ) -> tuple[Arm, list[Played]]:
+        addresses = [each.address for each in instances]
+        played = await play(script, self._workload, addresses, asker, _reporter(stage))
+        counts: Counter[str] = Counter()
+        for address in addresses:
+            found = await asker.counts_of(address)
+            counts.update({name: value for name, value in found.items() if _is_count(name, value)})
+        room = self._setup.memory_mib * MIB
+        return arm_of(played, cache_bytes=room, engine_counts=dict(counts)), played
+
+    def _start(self, children: Children, ctx: int, options: list[str]) -> list[Instance]:
+        setup = self._setup
+        return start_instances(
+            children, setup, count=setup.instances, slots=setup.slots, ctx=ctx, options=options
+        )
+
+    def _children(self) -> Children:
+        return Children(Path(tempfile.mkdtemp(dir=self._directory)))
+
+    def _private_cache_mib(self, ctx: int) -> int:
+        return self._setup.cache_ram_mib(ctx=ctx, kv_bytes_per_token=self._shape.kv_bytes_per_token)
+
+    def _reference_ctx(self) -> int:
+        workload = self._workload
+        if workload.questions is None:
+            later = (workload.rounds - 1) * workload.follow_tokens
+            tokens = workload.first_tokens + later + workload.rounds * workload.answer_tokens
+            return _round_up(tokens + 2)
+        texts = session_texts(workload, workload.sessions)
+        return _round_up(
+            max(
+                sum(
+                    len((text + USER_ENDS).encode()) // BYTES_PER_TOKEN_MIN + workload.answer_tokens
+                    for text in session
+                )
+                for session in texts
+            )
+        )
+
+    def _engine_facts(self, ctx: int) -> dict[str, Any]:
+        return {
+            "name": "llamacpp",
+            "version": engine_version(),
+            "model": self._shape.name or self._setup.model,
+            "ctx": ctx,
+            "kv_bytes_per_token": self._shape.kv_bytes_per_token,
+            "private_prompt_cache_mib": self._private_cache_mib(ctx),
+        }
+
+
+def _reporter(stage: Stage) -> Callable[[Played], None]:
+    totals: Counter[str] = Counter()
+
+    def report(played: Played) -> None:
+        totals["history"] += played.turn.history_tokens
+        totals["recomputed"] += played.history_recomputed
+        history = totals["history"]
+        note = f"hit rate {1 - totals['recomputed'] / history:.1%}" if history else "first turns"
+        stage.step(note)
+
+    return report
+
+
+def _is_count(name: str, value: object) -> bool:
+    return isinstance(value, int) and name != "slots"
+
+
+def _round_up(tokens: int) -> int:
+    return -(-tokens // CTX_STEP) * CTX_STEP
