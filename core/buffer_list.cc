@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include <xxhash.h>
+#include "checksum.h"
 
 namespace gd2fs {
 
@@ -31,17 +31,15 @@ void BufferCursor::skip(std::size_t bytes) {
 
 std::uint64_t BufferCursor::hash(std::size_t bytes) {
   const Buffer first = next(bytes);
-  if (first.bytes == bytes) return XXH3_64bits(first.at, bytes);
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, first.at, first.bytes);
+  if (first.bytes == bytes) return checksum(std::span(first.at, bytes));
+  std::vector<ChecksumRun> runs = {{first.at, first.bytes}};
   for (bytes -= first.bytes; bytes != 0;) {
     const Buffer run = next(bytes);
     assert(run.bytes != 0);
-    XXH3_64bits_update(&state, run.at, run.bytes);
+    runs.push_back({run.at, run.bytes});
     bytes -= run.bytes;
   }
-  return XXH3_64bits_digest(&state);
+  return checksum(runs);
 }
 
 void BufferCursor::fill_zero(std::size_t bytes) {

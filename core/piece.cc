@@ -1,10 +1,9 @@
 #include "piece.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 
 #include "assertion.h"
+#include "checksum.h"
 #include "store.h"
 
 namespace gd2fs {
@@ -32,11 +31,10 @@ void Piece::runs(std::uint64_t offset, std::uint64_t length,
 std::uint64_t Piece::hash_of(std::uint64_t offset, std::uint64_t length) const {
   std::vector<std::span<std::byte>> spans;
   runs(offset, length, spans);
-  if (spans.size() == 1) return XXH3_64bits(spans[0].data(), spans[0].size());
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const auto span : spans) XXH3_64bits_update(&state, span.data(), span.size());
-  return XXH3_64bits_digest(&state);
+  if (spans.size() == 1) return checksum(spans[0]);
+  std::vector<ChecksumRun> runs_of_block;
+  for (const auto span : spans) runs_of_block.push_back({span.data(), span.size()});
+  return checksum(runs_of_block);
 }
 
 }  // namespace gd2fs

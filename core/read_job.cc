@@ -5,8 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include <xxhash.h>
-
+#include "checksum.h"
 #include "name.h"
 
 namespace gd2fs::serve {
@@ -145,13 +144,13 @@ bool ReadJob::add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::D
   current_.piece->runs(block_at, block_end - block_at, runs);
   block.clear();
   for (const auto& run : runs) block.insert(block.end(), run.begin(), run.end());
-  if (XXH3_64bits(block.data(), block.size()) != current_.piece->hashes()[index]) {
+  if (checksum(block) != current_.piece->hashes()[index]) {
     node.store->quarantine(current_.piece);
     close_item(node, Status::miss);
     return true;
   }
   const wire::View part = wire::View(block).subspan(current_.at - block_at, length);
-  table.hashes.push_back(XXH3_64bits(part.data(), part.size()));
+  table.hashes.push_back(checksum(part));
   add_to_table(table, length, 1);
   out.keep(wire::Bytes(part.begin(), part.end()));
   current_.at += length;
