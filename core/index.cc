@@ -127,7 +127,7 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   const std::lock_guard lock(shard.mutex);
   Piece* const piece = shard.files.find(name, chunk, tag);
   if (piece == nullptr) return nullptr;
-  const PieceRef found = piece->indexed_;
+  PieceRef found = piece->indexed_;
   if (piece->state() == PieceState::live) return found;
   is_first = true;
   shard.staged.erase({piece->staged_ms_, piece});

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t SHARDS_MAX = 64;
 constexpr std::size_t RECORDS_PER_SHARD_MIN = 1024;  // fewer: shards would fill too unevenly
 constexpr std::size_t SPANS_PER_RECORD = 16;         // on average, over a full shard
-constexpr std::size_t SPANS_PER_SHARD_MIN = 64 * 1024;
+constexpr std::size_t SPANS_PER_SHARD_MIN = 64 * KiB;
 constexpr std::size_t RECORDS_PER_STEP = 256;  // removed under one hold of a lock
 
 std::uint64_t random_gen() {

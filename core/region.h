@@ -78,7 +78,7 @@ class Region {
   std::uint32_t unused_ = NONE;
   std::uint32_t rows_ = 0;
   std::array<std::uint32_t, ROWS> columns_{};
-  std::array<std::array<std::uint32_t, COLUMNS>, ROWS> lists_;
+  std::array<std::array<std::uint32_t, COLUMNS>, ROWS> lists_{};
   std::vector<std::unique_ptr<Block[]>> pool_;
   std::atomic<std::uint32_t> longest_{
       0};  // the shortest length of the highest list that is not empty
