@@ -17,6 +17,7 @@ BENCH_ARGS ?=
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
+BUILD := build/core
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(BIN):$(PATH)
 
@@ -40,10 +41,9 @@ install: $(STAMPS)/install ## build the core and install gd2fs, editable, into .
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-core-tests: $(STAMPS)/tools ## build the tests of the core in build/test
-	@cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release \
-		-DGD2FS_BINDINGS=OFF -DGD2FS_TESTS=ON > build/test.log || { cat build/test.log; exit 1; }
-	cmake --build build/test -j $(JOBS)
+core-tests: $(STAMPS)/install ## build the tests of the core, in the module's own folder
+	@cmake -S . -B $(BUILD) -DGD2FS_TESTS=ON > build/cmake.log || { cat build/cmake.log; exit 1; }
+	cmake --build $(BUILD) -j $(JOBS)
 
 demo: $(STAMPS)/demo-extra ## set everything up and run the demo: real engines, private caches against a shared one
 	$(BIN)/gd2fs demo $(DEMO_ARGS)
@@ -111,7 +111,7 @@ $(STAMPS)/tools: pyproject.toml $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
-	$(PIP) install -q --no-build-isolation -e .
+	$(PIP) install -q --no-build-isolation -C build-dir=$(BUILD) -e .
 	@touch $@
 
 $(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install

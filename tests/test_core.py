@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path(os.environ.get("GD2FS_CORE_TESTS", ROOT / "build" / "test"))
+BUILD = Path(os.environ.get("GD2FS_CORE_TESTS", ROOT / "build" / "core"))
 NAMES = sorted(path.stem for path in (ROOT / "tests" / "core").glob("test_*.cc"))
 TEST_S_MAX = 110
 

@@ -40,10 +40,7 @@ class ClientConfig:
     verify: bool = True
 
     def __post_init__(self) -> None:
-        if not self.cluster:
-            raise InvalidRequest(
-                "no cluster is named", hint="pass `--cluster NAME`, or set `GD2FS_CLUSTER`"
-            )
+        _check_cluster(self.cluster)
         _check_count("io_threads", self.io_threads, IO_THREADS_MAX)
         _check_count("streams", self.streams, STREAMS_MAX)
         check_timeout(self.timeout_s)
@@ -227,7 +224,7 @@ def _check_cluster(cluster: str) -> None:
         raise InvalidRequest(
             "no cluster is named", hint="pass `--cluster NAME`, or set `GD2FS_CLUSTER`"
         )
-    if len(cluster.encode()) > CLUSTER_BYTES_MAX or not cluster.isprintable():
+    if not cluster.isprintable() or len(cluster.encode()) > CLUSTER_BYTES_MAX:
         raise InvalidRequest(
             f"`{cluster}` cannot name a cluster", hint=f"1 to {CLUSTER_BYTES_MAX} printable bytes"
         )
