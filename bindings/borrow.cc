@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fault.h"
 #include "../core/limits.h"
+#include "fault.h"
 
 namespace nb = nanobind;
 
@@ -116,8 +116,9 @@ void Borrowed::take_one(nb::handle buffer, Access access, std::size_t index) {
           "buffer " + std::to_string(index) + " of type " + python_type(buffer) +
               (access == Access::write ? " is not writable contiguous memory"
                                        : " is not contiguous memory"),
-          access == Access::write ? "pass a bytearray, a writable memoryview or array, or (address, length)"
-                                  : "pass bytes, a contiguous array, or (address, length)");
+          access == Access::write
+              ? "pass a bytearray, a writable memoryview or array, or (address, length)"
+              : "pass bytes, a contiguous array, or (address, length)");
   }
   views_.push_back(view);
   pieces_.push_back({static_cast<std::byte*>(view.buf), static_cast<std::size_t>(view.len)});
@@ -127,7 +128,9 @@ void Borrowed::refuse_overlap() const {
   std::vector<std::size_t> order(pieces_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [this](std::size_t i) { return pieces_[i].bytes == 0; });
-  auto starts_before = [this](std::size_t a, std::size_t b) { return pieces_[a].at < pieces_[b].at; };
+  auto starts_before = [this](std::size_t a, std::size_t b) {
+    return pieces_[a].at < pieces_[b].at;
+  };
   if (!std::is_sorted(order.begin(), order.end(), starts_before)) {
     std::sort(order.begin(), order.end(), starts_before);
   }

@@ -23,6 +23,15 @@ nb::list statuses_of(const Call& call) {
   return list;
 }
 
+/// Of each page: it is there, or it was there already.
+nb::list present_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) {
+    list.append(nb::bool_(item.status == Status::ok || item.status == Status::have));
+  }
+  return list;
+}
+
 nb::list sizes_of(const Call& call) {
   nb::list list;
   for (const ItemOutcome& item : call.outcome().items) {
@@ -109,7 +118,8 @@ void Call::start(const Start& start) {
   bool is_open = false;
   {
     nb::gil_scoped_release released;
-    is_open = client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
+    is_open =
+        client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
   }
   if (!is_open) raise(FaultKind::closed, "the client is closed", "make a new client");
 }
@@ -164,6 +174,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("message", [](const Call& call) { return call.outcome().message; })
       .def_prop_ro("value", [](const Call& call) { return call.outcome().value; })
       .def_prop_ro("statuses", &statuses_of)
+      .def_prop_ro("present", &present_of)
       .def_prop_ro("sizes", &sizes_of)
       .def_prop_ro("fault", &fault_of)
       .def_prop_ro("entries", &entries_of)

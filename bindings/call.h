@@ -11,8 +11,8 @@
 #include <memory>
 #include <shared_mutex>
 
-#include "borrow.h"
 #include "../core/client.h"
+#include "borrow.h"
 
 namespace gd2fs::bindings {
 
@@ -43,8 +43,8 @@ class Call {
   /// Starts the operation without the GIL. Raises Closed.
   void start(const Start& start);
 
-  /// Until done, when the buffers are given back, or until `timeout_ms` passed (< 0: no limit): false. Signals are handled;
-  /// when a handler raises, the operation is cancelled and awaited first.
+  /// Until done, which gives the buffers back, or until `timeout_ms` passed (< 0: no limit):
+  /// false. Signals are handled; when a handler raises, the operation is cancelled and awaited.
   bool wait(std::int64_t timeout_ms);
   void cancel();
   bool is_done() const { return operation_->is_done(); }

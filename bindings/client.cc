@@ -42,7 +42,7 @@ class BoundClient {
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
               std::uint32_t connect_ms, bool is_verifying) {
     ClientOptions options{std::move(seeds), std::move(local), std::move(cluster), io_threads,
-                          streams, timeout_ms, connect_ms, is_verifying};
+                          streams,          timeout_ms,       connect_ms,         is_verifying};
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -243,11 +243,13 @@ auto cookie_arg() { return nb::arg("cookie") = 0; }
 void bind_pages(nb::class_<BoundClient>& client) {
   client
       .def("get_pages", &BoundClient::get_pages, nb::arg("namespace"), nb::arg("keys").none(),
-           nb::arg("into").none(), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(), cookie_arg())
+           nb::arg("into").none(), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(),
+           cookie_arg())
       .def("put_pages", &BoundClient::put_pages, nb::arg("namespace"), nb::arg("keys").none(),
-           nb::arg("values").none(), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
-      .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys").none(), nb::kw_only(),
-           timeout_arg(), cookie_arg())
+           nb::arg("values").none(), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(),
+           cookie_arg())
+      .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys").none(),
+           nb::kw_only(), timeout_arg(), cookie_arg())
       .def("drop_pages", &BoundClient::drop_pages, nb::arg("namespace"), nb::arg("keys").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("list_pages", &BoundClient::list_pages, nb::arg("namespace"), nb::kw_only(),
@@ -259,10 +261,11 @@ void bind_files(nb::class_<BoundClient>& client) {
       .def("create", &BoundClient::create, nb::arg("path"), nb::kw_only(),
            nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("is_if_absent") = false,
            timeout_arg(), cookie_arg())
-      .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"), nb::arg("buffers").none(),
-           nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(), cookie_arg())
-      .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(), nb::kw_only(),
-           timeout_arg(), cookie_arg())
+      .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"),
+           nb::arg("buffers").none(), nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(),
+           cookie_arg())
+      .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(),
+           nb::kw_only(), timeout_arg(), cookie_arg())
       .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("stat", &BoundClient::stat, nb::arg("path"), nb::kw_only(), timeout_arg(), cookie_arg())
@@ -279,8 +282,8 @@ void bind_files(nb::class_<BoundClient>& client) {
 void bind_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "Client",
                                  "The native client: each method starts an operation.");
-  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
-                      std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
+  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
+                      std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
              nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
              nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
              nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,

@@ -28,7 +28,8 @@ void raise(FaultKind kind, const std::string& message, const std::string& hint) 
 
 void raise(const Error& error) {
   bool is_lasting = error.status == Status::invalid || error.status == Status::denied;
-  raise(is_lasting ? FaultKind::invalid_request : FaultKind::unavailable, error.message, error.hint);
+  raise(is_lasting ? FaultKind::invalid_request : FaultKind::unavailable, error.message,
+        error.hint);
 }
 
 }  // namespace gd2fs::bindings

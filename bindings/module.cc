@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "call.h"
-#include "fault.h"
 #include "../core/limits.h"
-#include "modules.h"
 #include "../core/name.h"
 #include "../core/placement.h"
+#include "call.h"
+#include "fault.h"
+#include "modules.h"
 
 namespace nb = nanobind;
 
@@ -29,9 +29,10 @@ std::vector<std::uint32_t> order_of(const std::vector<std::string>& names,
                                     const std::vector<std::uint32_t>& weights, nb::bytes name,
                                     std::uint64_t chunk, std::size_t count) {
   if (names.size() != weights.size()) {
-    raise(FaultKind::invalid_request,
-          std::to_string(weights.size()) + " weights for " + std::to_string(names.size()) + " nodes",
-          "give one weight per node");
+    raise(
+        FaultKind::invalid_request,
+        std::to_string(weights.size()) + " weights for " + std::to_string(names.size()) + " nodes",
+        "give one weight per node");
   }
   std::vector<PlacedNode> nodes;
   for (std::size_t i = 0; i < names.size(); ++i) nodes.push_back({node_id(names[i]), weights[i]});
@@ -39,12 +40,15 @@ std::vector<std::uint32_t> order_of(const std::vector<std::string>& names,
 }
 
 void bind_names(nb::module_& module) {
-  module.def("path_fault", [](nb::bytes path) { return path_fault(text_of(path)); },
-             nb::arg("path"), "What is wrong with this path, or an empty text.");
-  module.def("namespace_fault", [](nb::bytes name) { return namespace_fault(text_of(name)); },
-             nb::arg("namespace"), "What is wrong with this namespace, or an empty text.");
-  module.def("key_fault", [](nb::bytes key) { return key_fault(text_of(key)); }, nb::arg("key"),
-             "What is wrong with this key of a page, or an empty text.");
+  module.def(
+      "path_fault", [](nb::bytes path) { return path_fault(text_of(path)); }, nb::arg("path"),
+      "What is wrong with this path, or an empty text.");
+  module.def(
+      "namespace_fault", [](nb::bytes name) { return namespace_fault(text_of(name)); },
+      nb::arg("namespace"), "What is wrong with this namespace, or an empty text.");
+  module.def(
+      "key_fault", [](nb::bytes key) { return key_fault(text_of(key)); }, nb::arg("key"),
+      "What is wrong with this key of a page, or an empty text.");
   module.def("node_id", &node_id_of, nb::arg("node_name"),
              "The 16 bytes that placement hashes for a node of this name.");
   module.def("placement_order", &order_of, nb::arg("names"), nb::arg("weights"), nb::arg("name"),

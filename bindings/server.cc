@@ -10,10 +10,10 @@
 #include <mutex>
 #include <tuple>
 
+#include "../core/placement.h"
 #include "fault.h"
 #include "modules.h"
 #include "signals.h"
-#include "../core/placement.h"
 
 namespace nb = nanobind;
 
@@ -152,11 +152,12 @@ class BoundServer {
 
 void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
-      .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
-                    const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&>(),
-           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
-           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
-           nb::arg("arena"))
+      .def(
+          nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
+                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&>(),
+          nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
+          nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
+          nb::arg("arena"))
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("rung", &BoundServer::rung)
       .def("counts", &BoundServer::counts)

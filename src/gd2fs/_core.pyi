@@ -50,9 +50,10 @@ class Call:
     """One operation under way, with the memory that it borrows."""
 
     def wait(self, timeout_ms: int = -1) -> bool:
-        """Until done, which gives the buffers back; False when ``timeout_ms`` passed first (under 0: no limit).
+        """Until done, which gives the buffers back; False when ``timeout_ms`` passed first.
 
-        Signals are handled. When a handler raises, the operation is cancelled and awaited first.
+        Under 0 there is no limit. Signals are handled: when a handler raises, the operation is
+        cancelled and awaited first.
         """
 
     def cancel(self) -> None:
@@ -74,6 +75,10 @@ class Call:
     @property
     def statuses(self) -> list[int]:
         """Of each key."""
+
+    @property
+    def present(self) -> list[bool]:
+        """Of each page: it is there now."""
 
     @property
     def sizes(self) -> list[int | None]:

@@ -91,6 +91,11 @@ class Completions:
         if not is_watched:
             os.close(self._descriptor)
 
+    def __del__(self) -> None:
+        # No loop watches any more, or it would hold this object.
+        if not getattr(self, "_is_closed", True):
+            os.close(self._descriptor)
+
     async def run(self, steps: Steps[T]) -> T:
         """Drive ``steps`` on the running loop.
 

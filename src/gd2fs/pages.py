@@ -158,7 +158,7 @@ class PageSteps:
             self._core.exists, self._namespace, keys, timeout_ms=deadline.left_ms()
         )
         check(call, f"exists {len(keys)} keys {self._what}", (Status.OK, Status.MISS))
-        return Presence([status == Status.OK for status in call.statuses])
+        return Presence(call.present)
 
     def get(
         self, keys: Sequence[Key], into: Sequence[Target], deadline: Deadline
@@ -187,7 +187,7 @@ class PageSteps:
         )
         check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
         self._check_pages(call, keys)
-        return [status in (Status.OK, Status.HAVE) for status in call.statuses]
+        return call.present
 
     def drop(self, keys: Sequence[Key], deadline: Deadline) -> Steps[int]:
         call = yield partial(

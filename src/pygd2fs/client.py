@@ -71,11 +71,6 @@ class Client:
         self._connecting = threading.Lock()  # Guards: _awaiting, made at the first await.
         self._awaiting: _Awaiting | None = None
 
-    def __del__(self) -> None:
-        if awaiting := getattr(self, "_awaiting", None):
-            awaiting.core.close()
-            awaiting.completions.close()
-
     def RegIOMEM(self, address: int, length: int) -> IOMEM | None:
         """Register memory of this process; None when it is no valid range."""
         if address <= 0 or length <= 0 or address + length > UINT64_MAX:
