@@ -249,6 +249,18 @@ def blocked_signals(task: str) -> int:
         return next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
 
 
+def test_a_call_that_is_dropped_ends_and_gives_its_buffers_back(stalled):
+    client, path = stalled
+    into = bytearray(100)
+    start = time.monotonic()
+    call = client._core.read(path.encode(), 0, into, timeout_ms=int(PATIENCE_S * 1e3))
+
+    assert not call.is_done()
+    del call
+    into.clear()  # raises BufferError while the call still holds it
+    assert time.monotonic() - start < PATIENCE_S / 2
+
+
 # ---- several loops, cancelling, closing  -------------------------------------------------------
 
 
