@@ -31,6 +31,12 @@ class Cover {
   std::map<std::uint64_t, std::uint64_t> ranges_;  // begin -> end
 };
 
+std::uint64_t end_of(const Piece& piece) { return piece.offset() + piece.length(); }
+
+bool touch(const Piece& a, const Piece& b) {
+  return a.offset() < end_of(b) && b.offset() < end_of(a);
+}
+
 }  // namespace
 
 Piece* FileTable::find(std::string_view name, std::uint64_t chunk, std::uint64_t tag) const {
@@ -62,24 +68,27 @@ const FileTable::Chunk* FileTable::chunk(std::string_view name, std::uint64_t ch
   return found == file->second.end() ? nullptr : &found->second;
 }
 
-std::vector<Piece*> FileTable::covered(std::string_view name, std::uint64_t chunk) const {
-  const Chunk* const pieces = this->chunk(name, chunk);
-  if (pieces == nullptr || pieces->size() < 2) return {};
-  std::vector<Piece*> live;
+std::vector<Piece*> FileTable::covered_by(const Piece& fresh) const {
+  const Chunk* const pieces = this->chunk(fresh.name(), fresh.chunk());
+  GD2FS_ASSERT(pieces != nullptr);
+  std::vector<Piece*> live, covered;
+  bool is_touched = false;
   for (const auto& [tag, piece] : *pieces) {
-    if (piece->state() == PieceState::live) live.push_back(piece);
+    if (piece->state() != PieceState::live) continue;
+    live.push_back(piece);
+    is_touched = is_touched || (piece != &fresh && touch(*piece, fresh));
   }
+  // An append: what it does not touch is covered as little as before.
+  if (!is_touched) return covered;
   std::sort(live.begin(), live.end(),
             [](const Piece* a, const Piece* b) { return a->seq() > b->seq(); });
-  std::vector<Piece*> covered;
   Cover newer;
   for (std::size_t i = 0, same = 0; i < live.size(); ++i) {
     // Only a higher seq covers: those of one seq are one write, and lie side by side.
     for (; live[same]->seq() > live[i]->seq(); ++same) {
-      newer.add(live[same]->offset(), live[same]->offset() + live[same]->length());
+      newer.add(live[same]->offset(), end_of(*live[same]));
     }
-    if (newer.has(live[i]->offset(), live[i]->offset() + live[i]->length()))
-      covered.push_back(live[i]);
+    if (newer.has(live[i]->offset(), end_of(*live[i]))) covered.push_back(live[i]);
   }
   return covered;
 }

@@ -33,8 +33,8 @@ class FileTable {
                      std::uint64_t length) const;
   /// All pieces of a chunk, or nothing.
   const Chunk* chunk(std::string_view name, std::uint64_t chunk) const;
-  /// The live pieces of a chunk that live ones of a higher seq cover fully.
-  std::vector<Piece*> covered(std::string_view name, std::uint64_t chunk) const;
+  /// The live pieces that live ones of a higher seq cover fully, now that `fresh` is one of them.
+  std::vector<Piece*> covered_by(const Piece& fresh) const;
   /// Any `count_max` pieces of a file.
   std::vector<Piece*> some_of(std::string_view name, std::size_t count_max) const;
   /// The first file after `after`, in order of names, or nothing.

@@ -135,7 +135,7 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   piece->state_ = PieceState::live;
   account_.move(Use::staged, Use::live, piece->taken_bytes());
   ++pieces_;
-  for (Piece* const old : shard.files.covered(name, chunk)) removed.push_back(retire(shard, *old));
+  for (Piece* const old : shard.files.covered_by(*piece)) removed.push_back(retire(shard, *old));
   return found;
 }
 

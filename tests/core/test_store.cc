@@ -231,6 +231,24 @@ TEST_CASE("when everything is held a writer is told to come again, and gets in o
   CHECK(put_page(*store, key(9), 2 * MiB, 9) == Status::ok);
 }
 
+TEST_CASE("eviction gets past any number of held pages in a few tries") {
+  const auto store = open_store(64 * MiB);
+  std::vector<PieceRef> held;
+  std::size_t pages = 0;
+  for (; store->counts().free_bytes >= 256 * KiB; ++pages) {
+    REQUIRE(store->publish_page(store->reserve(page_spec(key(pages), 4 * KiB)).piece) ==
+            Status::ok);
+  }
+  REQUIRE(pages > 14'000);
+  for (std::size_t i = 0; i < pages - 1000; ++i) held.push_back(store->find_page(key(i), false));
+
+  int tries = 1;
+  while (store->reserve(page_spec(key(pages), 1 * MiB)).status != Status::ok && tries < 10) ++tries;
+
+  CHECK(tries < 10);
+  CHECK(store->find_page(key(0), false) != nullptr);
+}
+
 TEST_CASE("a dropped page keeps its bytes for those who hold it, and nobody else finds it") {
   const auto store = open_store(16 * MiB);
   REQUIRE(put_page(*store, key(0), 1 * MiB, 33) == Status::ok);
