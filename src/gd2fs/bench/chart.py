@@ -25,7 +25,7 @@ def write_chart(outcome: Outcome, folder: Path) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    style: dict[str, Any] = {
+    style: Any = {
         "font.size": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,

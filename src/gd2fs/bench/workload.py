@@ -39,11 +39,11 @@ class Workload:
         questions: A file of JSON lines with ``turns``; its texts are used, as long as they are.
     """
 
-    sessions: int = 8
+    sessions: int = 6
     rounds: int = 8
-    first_tokens: int = 600
-    follow_tokens: int = 48
-    answer_tokens: int = 24
+    first_tokens: int = 512
+    follow_tokens: int = 32
+    answer_tokens: int = 16
     concurrency: int = 6
     seed: int = 1
     questions: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -39,7 +39,9 @@ PASSED_PATHS = (
     "/apply-template",
 )
 
-RunTurn = Callable[[str, Mapping[str, Any], Conversation | None], AsyncIterator[Answer | bytes]]
+RunTurn = Callable[
+    [str, Mapping[str, Any], Conversation | None], AsyncGenerator[Answer | bytes, None]
+]
 
 
 def make_app(run_turn: RunTurn, engine: EngineServer, counts: Counts, facts: dict[str, Any]) -> Any:
@@ -109,7 +111,7 @@ class TurnEndpoint:
         conversation: Conversation | None,
         send: Send,
     ) -> None:
-        async with aclosing(self._run_turn(path, body, conversation)) as parts:  # type: ignore[type-var]
+        async with aclosing(self._run_turn(path, body, conversation)) as parts:
             async for part in parts:
                 await send(_message(part))
         await send({"type": "http.response.body", "body": b"", "more_body": False})

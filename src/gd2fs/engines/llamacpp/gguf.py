@@ -61,11 +61,11 @@ def _shape_of(entries: Mapping[str, object]) -> ModelShape:
 
     def numbers(name: str, default: list[int] | None = None) -> list[int]:
         value = entries.get(f"{kind}.{name}", default)
-        if isinstance(value, int):
-            return [value]
-        if not isinstance(value, list):
+        values = value if isinstance(value, list) else [value]
+        found = [each for each in values if isinstance(each, int) and each > 0]
+        if not found or len(found) < len(values):
             raise KeyError(f"{kind}.{name}")
-        return value
+        return found
 
     heads = numbers("attention.head_count")
     width = [numbers("embedding_length")[0] // max(heads)]

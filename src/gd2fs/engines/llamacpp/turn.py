@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ class Turns:
 
     async def run(
         self, path: str, body: Mapping[str, Any], conversation: Conversation | None
-    ) -> AsyncIterator[Answer | bytes]:
+    ) -> AsyncGenerator[Answer | bytes, None]:
         """Run one turn.
 
         Yields:
@@ -169,12 +169,9 @@ class Relay:
         self.timings = part.timings or self.timings
 
 
-Forward = Callable[[str, Mapping[str, Any]], AsyncIterator[Answer | bytes]]
-
-
 async def forward(
     engine: EngineServer, counts: Counts, path: str, body: Mapping[str, Any]
-) -> AsyncIterator[Answer | bytes]:
+) -> AsyncGenerator[Answer | bytes, None]:
     """Run a turn on whatever slot and private cache the engine chooses; as ``Turns.run`` yields."""
     async with engine.complete(path, {**body, "cache_prompt": True}) as response:
         relay = Relay(response)

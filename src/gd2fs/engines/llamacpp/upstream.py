@@ -55,13 +55,14 @@ class Saved:
 class EngineServer:
     """The engine behind ``address``. For one event loop; an asynchronous context manager."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         # The engine closes idle connections without notice, so every request opens its own.
         self._http = httpx.AsyncClient(
             base_url=address,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             limits=httpx.Limits(max_keepalive_connections=0),
             trust_env=False,
+            transport=transport,
         )
 
     async def __aenter__(self) -> EngineServer:

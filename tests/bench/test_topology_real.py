@@ -1,0 +1,54 @@
+"""The whole benchmark with real engines and a real node, small: what it claims is true."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from gd2fs.bench.board import Board
+from gd2fs.bench.instances import Setup
+from gd2fs.bench.model import find_model
+from gd2fs.bench.topology import run_topology
+from gd2fs.bench.workload import Workload
+from gd2fs.errors import InvalidRequest
+
+pytest.importorskip("xllamacpp", reason="the extra `demo` is not installed")
+try:
+    MODEL = find_model(None)
+except InvalidRequest as error:
+    pytest.skip(f"{error}; {error.hint}", allow_module_level=True)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+WORKLOAD = Workload(
+    sessions=3, rounds=4, first_tokens=100, follow_tokens=12, answer_tokens=6, concurrency=3
+)
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    board = Board(Console(file=io.StringIO()))
+    with board:
+        return run_topology(
+            WORKLOAD, Setup(model=MODEL, instances=2, memory_mib=256), board, has_kill=True
+        )
+
+
+def test_every_answer_is_the_references_token_for_token(outcome):
+    assert outcome.disagreeing == 0
+    assert outcome.as_dict()["texts_agree_arms"] == 1.0
+
+
+def test_all_history_comes_from_the_store(outcome):
+    assert outcome.after.hit_rate == 1.0
+    assert outcome.after.engine_counts["restore_failures"] == 0
+    assert outcome.after.engine_counts["save_failures"] == 0
+
+
+def test_private_caches_have_to_compute_history_again(outcome):
+    assert outcome.before.hit_rate < 0.9
+    assert outcome.before.prefill_tokens > outcome.after.prefill_tokens
+
+
+def test_nothing_is_computed_again_after_a_sigkill(outcome):
+    assert outcome.kill.history_tokens_recomputed == 0
