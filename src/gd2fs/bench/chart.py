@@ -40,7 +40,7 @@ def write_chart(outcome: Outcome, folder: Path) -> Path:
         _draw_ttft_shares(axes[0][1], outcome)
         _draw_computed(axes[1][0], outcome)
         _draw_progress(axes[1][1], outcome)
-        figure.suptitle(_heading(outcome), x=0.01, ha="left", fontsize=13, weight="bold")
+        figure.suptitle(_heading(outcome), x=0.01, ha="left", fontsize=12, weight="bold")
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE_NAME
         figure.savefig(path, dpi=150)
@@ -52,8 +52,8 @@ def _heading(outcome: Outcome) -> str:
     faster = outcome.after.requests_per_s / outcome.before.requests_per_s
     sooner = outcome.after.ttft_s.mean / outcome.before.ttft_s.mean
     return (
-        f"{outcome.setup.instances} engines behind a random balancer: with GD2FS "
-        f"{faster:.2f} times the requests per second, {sooner:.2f} times the time to first token"
+        f"{outcome.setup.instances} engines, random balancer. With GD2FS: {faster:.1f} times the "
+        f"requests per second, the first token in {sooner:.0%} of the time"
     )
 
 
@@ -100,8 +100,8 @@ def _draw_computed(axes: Axes, outcome: Outcome) -> None:
         new = sum(p.answer.computed_tokens for p in played) - again
         axes.barh(row, new, color=colour, height=0.55)
         axes.barh(row, again, left=new, color="none", edgecolor=colour, hatch="////", height=0.55)
-        axes.annotate(f" {new:,} new", (0, row), va="center", color="white", weight="bold")
-        axes.annotate(f" {again:,} of history, again", (new + again, row), va="center", color=INK)
+        label = f"  {new:,} new\n  {again:,} of history again"
+        axes.annotate(label, (new + again, row), va="center", color=INK)
     axes.set_title("Prompt tokens computed")
     axes.set_yticks(range(len(LABELS)), LABELS)
     axes.invert_yaxis()
@@ -117,16 +117,17 @@ def _draw_progress(axes: Axes, outcome: Outcome) -> None:
         axes.annotate(
             f"{label[0]}: {len(ends) / ends[-1]:.2f}/s",
             (ends[-1], len(ends)),
-            (-4, -14),
+            (0, 4),
             textcoords="offset points",
             ha="right",
+            va="bottom",
             color=colour,
         )
     axes.set_title("Requests answered")
     axes.set_xlabel("seconds since the start")
     axes.set_ylabel("requests")
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1))
 
 
 def _mean(values: Sequence[float]) -> float:
