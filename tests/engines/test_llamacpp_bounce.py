@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from gd2fs.engines.llamacpp.bounce import BounceDirectory, remove_left_over
+from gd2fs.engines.llamacpp.bounce import BounceDirectory, bounce_root, remove_left_over
 
 HOLD = """
 import sys
@@ -69,3 +71,13 @@ def test_the_directory_of_a_living_process_stays(tmp_path):
         assert os.path.isdir(path)
     finally:
         end(process)
+
+
+def test_shared_memory_is_used_where_it_has_room(tmp_path):
+    assert bounce_root(tmp_path, room=1) == tmp_path
+
+
+def test_small_or_missing_shared_memory_is_left_alone(tmp_path):
+    other = Path(tempfile.gettempdir())
+
+    assert bounce_root(tmp_path, room=1 << 62) == bounce_root(tmp_path / "none", room=1) == other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 from collections.abc import Sequence
@@ -14,17 +15,19 @@ from rich.console import Console
 
 from gd2fs.bench.board import Board
 from gd2fs.bench.chart import write_chart
-from gd2fs.bench.instances import Setup
+from gd2fs.bench.instances import MIB, Setup
 from gd2fs.bench.model import find_model
 from gd2fs.bench.report import print_report
 from gd2fs.bench.topology import run_topology
 from gd2fs.bench.workload import Workload
+from gd2fs.config import parse_bytes
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
 from gd2fs.errors import InvalidRequest, Unavailable
 
 ENGINES = ("llamacpp",)
 CHARTS_DEFAULT = Path("demo-results")
+MEMORY_DEFAULT = "1GiB"
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 _defaults = Workload()
@@ -59,7 +62,7 @@ Ubatch = Annotated[
     int, typer.Option(metavar="N", help="Tokens computed at once; from 64 on answers may differ")
 ]
 Memory = Annotated[
-    int, typer.Option(metavar="MIB", help="Cache in MiB: of all private ones, or of the store")
+    str, typer.Option(metavar="SIZE", help="Cache: all private ones together, or the store's")
 ]
 
 demo_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -106,7 +109,7 @@ def topology(
     slots: Slots = _setup.slots,
     threads: Threads = _setup.threads,
     ubatch: Ubatch = UBATCH_DEFAULT,
-    memory: Memory = _setup.memory_mib,
+    memory: Memory = MEMORY_DEFAULT,
 ) -> None:
     """Play the same conversations to engines with private caches, then to engines with GD2FS.
 
@@ -116,13 +119,14 @@ def topology(
     if engine not in ENGINES:
         raise InvalidRequest(f"no engine `{engine}`", hint=f"engines: {', '.join(ENGINES)}")
     import_xllamacpp()
+    _check_installed("matplotlib")
     setup = Setup(
         model=find_model(model),
         instances=instances,
         slots=slots,
         threads=threads,
         ubatch=ubatch,
-        memory_mib=memory,
+        memory_mib=parse_bytes(memory) // MIB,
     )
     workload = Workload(
         sessions=sessions,
@@ -145,6 +149,11 @@ def topology(
     console.print(f"chart: {write_chart(outcome, charts)}", markup=False, soft_wrap=True)
     if outcome.disagreeing:
         raise Unavailable(f"{outcome.disagreeing} answers of B differ from the reference's")
+
+
+def _check_installed(name: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        raise InvalidRequest(f"`{name}` is not installed", hint="run `pip install 'gd2fs[demo]'`")
 
 
 def _check_writable(file: Path | None) -> None:

@@ -54,7 +54,7 @@ class Setup:
             raise InvalidRequest(
                 f"`--memory` is {self.memory_mib} MiB, less than the slots of "
                 f"{self.instances} instances take",
-                hint=f"pass `--memory {least}` or more",
+                hint=f"pass `--memory {least}MiB` or more",
             )
         return (share_bytes - slots_bytes) // MIB
 

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-ROOT_DEFAULT = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
+ROOM_BYTES_MIN = 512 << 20  # containers often have 64 MiB there, less than a few slots
 PREFIX = "gd2fs-bounce-"
 LOCK_NAME = "lock"
 
@@ -25,7 +26,7 @@ LOCK_NAME = "lock"
 class BounceDirectory:
     """A directory for this process alone, removed on exit. A context manager."""
 
-    def __init__(self, root: Path = ROOT_DEFAULT) -> None:
+    def __init__(self, root: Path) -> None:
         remove_left_over(root)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
         self._lock = os.open(self.path / LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
@@ -58,7 +59,17 @@ class BounceDirectory:
             path.unlink(missing_ok=True)
 
 
-def remove_left_over(root: Path = ROOT_DEFAULT) -> int:
+def bounce_root(shared_memory: Path = SHARED_MEMORY, *, room: int = ROOM_BYTES_MIN) -> Path:
+    """Where to bounce: shared memory, or the folder for temporary files where that is small."""
+    try:
+        facts = os.statvfs(shared_memory)
+    except OSError:
+        return Path(tempfile.gettempdir())
+    is_roomy = facts.f_bavail * facts.f_frsize >= room
+    return shared_memory if is_roomy else Path(tempfile.gettempdir())
+
+
+def remove_left_over(root: Path) -> int:
     """Remove the directories of processes that are gone; how many."""
     return sum(_remove_if_unlocked(path) for path in root.glob(f"{PREFIX}*"))
 

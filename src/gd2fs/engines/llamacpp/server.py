@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from gd2fs import Client
-from gd2fs.engines.llamacpp.bounce import BounceDirectory
+from gd2fs.engines.llamacpp.bounce import BounceDirectory, bounce_root
 from gd2fs.engines.llamacpp.conversation import Conversation
 from gd2fs.engines.llamacpp.counts import Counts
 from gd2fs.engines.llamacpp.front import RunTurn, make_app
@@ -38,7 +38,7 @@ def serve(settings: EngineSettings) -> None:
     Raises:
         InvalidRequest: A setting is wrong, the model cannot be loaded, or the port is taken.
     """
-    with _bound(settings) as listener, BounceDirectory() as bounce:
+    with _bound(settings) as listener, BounceDirectory(bounce_root()) as bounce:
         engine = Engine(settings, bounce.path)
         asyncio.run(_serve(settings, engine, bounce, listener))
 
