@@ -69,7 +69,7 @@ bool Connection::turn(bool is_alone) {
   if (phase_ == Phase::closed) return false;
   const bool is_working = !small_requests_.empty() || receiver_.is_reserving();
   const bool can_work = phase_ == Phase::open && is_working && !sender_.is_full();
-  return is_reading_ || can_work || (can_write_ && sender_.has_work());
+  return is_reading_ || can_read_ || can_work || (can_write_ && sender_.has_work());
 }
 
 // ---- in ------------------------------------------------------------------------------
@@ -104,9 +104,9 @@ bool Connection::read_payload() {
   }
   if (!can_read_) return false;
   if (unwanted > 0) {
-    const ssize_t got = recv(fd(), nullptr, payload, MSG_TRUNC | MSG_DONTWAIT);
-    if (received(got, payload) != Io::some) return false;
-    receiver_.received(static_cast<std::size_t>(got), sender_.replies());
+    const std::size_t got = throw_away(payload);
+    if (got == 0) return false;
+    receiver_.received(got, sender_.replies());
     return true;
   }
   std::size_t wanted = payload;
@@ -125,12 +125,21 @@ bool Connection::read_payload() {
   return true;
 }
 
+/// How many of the next bytes of the socket are gone now. TCP drops them without touching memory;
+/// the
+/// scratch is there for whatever else a socket may do.
+std::size_t Connection::throw_away(std::size_t bytes) {
+  const std::span<std::byte> scratch = worker_.scratch();
+  const std::size_t wanted = std::min(bytes, scratch.size());
+  const ssize_t got = recv(fd(), scratch.data(), wanted, MSG_TRUNC | MSG_DONTWAIT);
+  return received(got, wanted) == Io::some ? static_cast<std::size_t>(got) : 0;
+}
+
 /// Handles the next buffered frame, or receives more. False: nothing more to read now.
 bool Connection::read_frames() {
   if (phase_ == Phase::closing) {
     if (!can_read_) return false;
-    const ssize_t got = recv(fd(), nullptr, TURN_BYTES_MAX, MSG_TRUNC | MSG_DONTWAIT);
-    return received(got, TURN_BYTES_MAX) == Io::some;
+    return throw_away(TURN_BYTES_MAX) > 0;
   }
   const bool is_stranger = phase_ != Phase::open;
   std::string reason;

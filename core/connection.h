@@ -56,6 +56,7 @@ class Connection {
   bool read();
   bool read_payload();
   bool read_frames();
+  std::size_t throw_away(std::size_t bytes);
   Io received(std::int64_t bytes, std::size_t wanted);
   void handle(const Inlet::Frame& frame);
   void handle_hello(const Inlet::Frame& frame);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int EVENTS_MAX = 64;
 constexpr int TICK_MS = 100;
+constexpr std::size_t SCRATCH_BYTES = 256 * KiB;
 constexpr std::size_t ACCEPTS_MAX = 64;  // of one listener in one round
 
 // What an event is about: 0 the bell, then listeners, then connections.
@@ -25,6 +26,7 @@ Worker::Worker(Node& node, Janitor& janitor)
       janitor_(janitor),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      scratch_(SCRATCH_BYTES),
       next_id_(CONNECTION_ID_MIN) {
   watch(bell_.get(), EPOLLIN, BELL_ID);
 }

@@ -42,6 +42,8 @@ class Worker {
   Node& node() noexcept { return node_; }
   Janitor& janitor() noexcept { return janitor_; }
   Connection* find(std::uint64_t id);
+  /// Memory for bytes that nobody wants.
+  std::span<std::byte> scratch() noexcept { return scratch_; }
   void make_ready(Connection& connection);
 
  private:
@@ -58,6 +60,7 @@ class Worker {
   Node& node_;
   Janitor& janitor_;
   tcp::Descriptor epoll_, bell_;
+  std::vector<std::byte> scratch_;
   std::vector<tcp::Descriptor> listeners_;
   Accepted accepted_;
   bool is_paused_ = false;  // out of descriptors: listening goes on at the next tick

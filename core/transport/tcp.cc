@@ -157,10 +157,8 @@ Result<Descriptor> listen_at(const Address& address, bool is_port_shared) {
   set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (is_port_shared) set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   if (address.family() == AF_INET6) set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  tune(
-      socket.get(),
-      ACCEPTED_SILENCE_MS);  // accepted sockets inherit buffers: their window is negotiated before accept
-                             // returns
+  // Accepted sockets inherit the buffers: their window is negotiated before accept returns.
+  tune(socket.get(), ACCEPTED_SILENCE_MS);
   if (bind(socket.get(), address.get(), address.bytes) != 0 || listen(socket.get(), BACKLOG) != 0) {
     return errno_error("cannot listen on " + address_text(address), errno,
                        "choose another port, or one of this machine's addresses");
