@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -23,7 +24,7 @@ from gd2fs.bench.workload import Workload
 from gd2fs.config import parse_bytes
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
-from gd2fs.errors import InvalidRequest, Unavailable
+from gd2fs.errors import GD2FSError, InvalidRequest
 
 ENGINES = ("llamacpp",)
 CHARTS_DEFAULT = Path("demo-results")
@@ -139,6 +140,7 @@ def topology(
         questions=questions,
     )
     _check_writable(json_file)
+    start_s = time.monotonic()
     signal.signal(signal.SIGTERM, _terminated)
     with Board() as board:
         outcome = run_topology(workload, setup, board, has_kill=has_kill)
@@ -147,8 +149,12 @@ def topology(
     console = Console(highlight=False)
     print_report(outcome, console)
     console.print(f"chart: {write_chart(outcome, charts)}", markup=False, soft_wrap=True)
+    console.print(f"done in {time.monotonic() - start_s:.0f} s")
     if outcome.disagreeing:
-        raise Unavailable(f"{outcome.disagreeing} answers of B differ from the reference's")
+        raise GD2FSError(
+            f"{outcome.disagreeing} answers of B differ from the reference's",
+            hint=f"with `--ubatch {UBATCH_DEFAULT}` or less they agree, if the model's kernels do",
+        )
 
 
 def _check_installed(name: str) -> None:

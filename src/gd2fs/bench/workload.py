@@ -44,7 +44,7 @@ class Workload:
     first_tokens: int = 512
     follow_tokens: int = 32
     answer_tokens: int = 16
-    concurrency: int = 6
+    concurrency: int = 4
     seed: int = 1
     questions: str | None = None
 
