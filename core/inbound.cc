@@ -16,7 +16,6 @@ constexpr std::size_t STAGING_BYTES = HEADER_BYTES + TABLE_BYTES_MAX + READ_AHEA
 constexpr std::size_t RECEIVE_BYTES = 512 * KiB;    // received, then summed while in the cache
 constexpr std::size_t STEPS_MAX = 4096;             // then other streams have their turn
 constexpr std::size_t RUNS_MAX = 256;               // of one receive
-constexpr std::size_t SCRATCH_BYTES = 256 * KiB;    // stands for memory that nobody wants filled
 
 Inbound::Progress progress_of(ssize_t received) {
   if (received > 0) return Inbound::Progress::more;
@@ -24,12 +23,6 @@ Inbound::Progress progress_of(ssize_t received) {
   if (errno == EINTR) return Inbound::Progress::more;
   return errno == EAGAIN || errno == EWOULDBLOCK ? Inbound::Progress::drained
                                                  : Inbound::Progress::closed;
-}
-
-/// Never written: the kernel drops the bytes (MSG_TRUNC).
-std::byte* scratch() {
-  static std::vector<std::byte> memory(SCRATCH_BYTES);
-  return memory.data();
 }
 
 }  // namespace
@@ -196,8 +189,9 @@ Inbound::Progress Inbound::discard(int fd) {
   std::size_t bytes = std::min(end_ - begin_, payload_left_);
   begin_ += bytes;
   if (bytes == 0) {
-    const ssize_t received =
-        recv(fd, scratch(), std::min(payload_left_, SCRATCH_BYTES), MSG_TRUNC);
+    // The kernel drops the bytes: the memory only says how many there may be.
+    const std::size_t bytes_max = std::min(payload_left_, staging_.size());
+    const ssize_t received = recv(fd, staging_.data(), bytes_max, MSG_TRUNC);
     if (received <= 0) return progress_of(received);
     bytes = static_cast<std::size_t>(received);
   }
