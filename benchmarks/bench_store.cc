@@ -22,6 +22,8 @@ using namespace gd2fs;
 
 namespace {
 
+constexpr std::size_t BATCH = 128;
+
 std::string key_of(std::size_t i) {
   std::string key(32, '\0');
   std::mt19937_64 random(i);
@@ -91,6 +93,20 @@ int main(int argument_count, char** arguments) {
       }
     };
   };
+  const auto find_warmed = [&](bool is_use) {
+    return [&, is_use](std::size_t begin, std::size_t end) {
+      std::vector<std::string_view> batch;
+      for (std::size_t i = begin; i < end; i += BATCH) {
+        batch.clear();
+        for (std::size_t at = i; at < std::min(end, i + BATCH); ++at)
+          batch.push_back(keys[order[at]]);
+        store.warm_pages(batch);
+        for (const auto name : batch) {
+          if (store.find_page(name, is_use) == nullptr) std::abort();
+        }
+      }
+    };
+  };
   const std::uint64_t before = resident_bytes();
   measure("put", pages, 1, put);
   const std::uint64_t records = store.counts().record_bytes;
@@ -99,7 +115,9 @@ int main(int argument_count, char** arguments) {
               static_cast<unsigned long long>(records / pages));
   for (const std::size_t threads : {1, 2}) {
     measure("find", pages, threads, find(true));
+    measure("find, warmed", pages, threads, find_warmed(true));
     measure("probe", pages, threads, find(false));
+    measure("probe, warmed", pages, threads, find_warmed(false));
     measure("probe, a miss", pages, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) store.find_page(keys[pages + order[i]], false);
     });

@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t LOOKED_MAX = 4096;       // pieces looked at for one victim
 constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lock
 constexpr std::size_t REMOVED_PER_STEP = 64;
+constexpr std::size_t WARM_LOT = 32;  // look-ups prefetched side by side
 constexpr std::uint64_t NEVER = ~std::uint64_t{0};
 
 std::int64_t clock_ms(clockid_t clock) noexcept {
@@ -137,6 +138,26 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   ++pieces_;
   for (Piece* const old : shard.files.covered_by(*piece)) removed.push_back(retire(shard, *old));
   return found;
+}
+
+void Index::warm_pages(std::span<const std::string_view> names) const {
+  std::array<std::uint64_t, WARM_LOT> hashes;
+  while (!names.empty()) {
+    const auto lot = names.first(std::min(names.size(), WARM_LOT));
+    names = names.subspan(lot.size());
+    for (std::size_t i = 0; i < lot.size(); ++i) hashes[i] = hash_of(lot[i]);
+    const auto for_each = [&](auto&& step) {
+      for (std::size_t i = 0; i < lot.size(); ++i) {
+        const Shard& shard = shard_of(hashes[i]);
+        const std::lock_guard lock(shard.mutex);
+        step(shard.pages, hashes[i]);
+      }
+    };
+    // Each step touches what the one before has asked for, and waits for none of it.
+    for_each([](const PageTable& pages, std::uint64_t hash) { pages.prefetch_bucket(hash); });
+    for_each([](const PageTable& pages, std::uint64_t hash) { pages.prefetch_page(hash); });
+    for_each([](const PageTable& pages, std::uint64_t hash) { pages.prefetch_rest(hash); });
+  }
 }
 
 PieceRef Index::find_page(std::string_view name, bool is_use) {

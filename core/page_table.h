@@ -39,6 +39,22 @@ class PageTable {
     --count_;
   }
 
+  // For a look-up of this hash to come: its bucket; then the first page there; then that page's name and neighbours.
+  void prefetch_bucket(std::uint64_t hash) const noexcept { __builtin_prefetch(&bucket_of(hash)); }
+  void prefetch_page(std::uint64_t hash) const noexcept {
+    const Piece* const piece = bucket_of(hash);
+    if (piece == nullptr) return;
+    __builtin_prefetch(piece);
+    __builtin_prefetch(&piece->use_);
+  }
+  void prefetch_rest(std::uint64_t hash) const noexcept {
+    const Piece* const piece = bucket_of(hash);
+    if (piece == nullptr) return;
+    __builtin_prefetch(piece->name_.data());
+    __builtin_prefetch(piece->use_.older);
+    __builtin_prefetch(piece->use_.newer);
+  }
+
   std::size_t count() const noexcept { return count_; }
   std::size_t buckets() const noexcept { return buckets_.size(); }
 
@@ -53,6 +69,10 @@ class PageTable {
 
  private:
   static constexpr std::size_t BUCKETS_MIN = 64;
+
+  Piece* const& bucket_of(std::uint64_t hash) const noexcept {
+    return buckets_[hash & (buckets_.size() - 1)];
+  }
 
   void link(Piece& piece) {
     Piece*& head = buckets_[piece.name_hash_ & (buckets_.size() - 1)];

@@ -123,6 +123,10 @@ Status Store::publish(std::string_view name, std::uint64_t chunk, std::uint64_t 
   return Status::ok;
 }
 
+void Store::warm_pages(std::span<const std::string_view> names) const {
+  state_->index.warm_pages(names);
+}
+
 PieceRef Store::find_page(std::string_view name, bool is_use) {
   return state_->index.find_page(name, is_use);
 }

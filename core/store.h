@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +71,8 @@ class Store {
   /// ones. miss: not here.
   Status publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq);
 
+  /// Before many look-ups: brings near what they will touch. Changes nothing, promises nothing.
+  void warm_pages(std::span<const std::string_view> names) const;
   /// The complete page, or nothing. `is_use`: counts for LRU (a probe does not).
   PieceRef find_page(std::string_view name, bool is_use);
   /// A staged or live piece by its tag, or nothing.

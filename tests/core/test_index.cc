@@ -121,6 +121,26 @@ TEST_CASE("pages are found exactly under their full names, through growth and re
   CHECK(store->counts().pages == model.size() - in_n);
 }
 
+TEST_CASE("warming is no use, holds nothing and finds its way among names that are not there") {
+  const auto store = open_store();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < 500; ++i) {
+    names.push_back(tricky_key(i));
+    PieceSpec spec;
+    spec.name = names.back(), spec.is_page = true, spec.length = 1;
+    const Reserved reserved = store->reserve(spec);
+    if (reserved.piece != nullptr && i % 2 == 0) store->publish_page(reserved.piece);
+  }
+  const std::uint64_t pages = store->counts().pages;
+
+  store->warm_pages(std::vector<std::string_view>(names.begin(), names.end()));
+  store->warm_pages({});
+
+  CHECK(store->counts().pages == pages);
+  CHECK(store->clear("n") + store->clear("n2") == pages);
+  CHECK(store->counts().zombie_bytes == 0);
+}
+
 TEST_CASE("pieces of files agree with a model of every byte") {
   const auto store = open_store();
   std::map<std::string, ModelChunk[2]> model;
