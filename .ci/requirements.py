@@ -9,6 +9,8 @@ BUILD_TOOLS = ["cmake>=3.24", "ninja"]
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
 for group in sys.argv[1:]:
-    extras = project["project"].get("optional-dependencies", {})
-    wanted = project["build-system"]["requires"] + BUILD_TOOLS if group == "build" else extras[group]
+    if group == "build":
+        wanted = project["build-system"]["requires"] + BUILD_TOOLS
+    else:
+        wanted = project["project"]["optional-dependencies"][group]
     print("\n".join(wanted))

@@ -24,6 +24,7 @@ FOLDERS = (
     "deploy",
     "integrations",
     "docs",
+    ".ci",
 )
 SUFFIXES = (".py", ".pyi", ".cc", ".h", ".c")
 FUNCTION_LINES_MAX = 70
