@@ -43,7 +43,8 @@ class Touched {
     at_ = static_cast<std::byte*>(
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     madvise(at_, bytes, MADV_HUGEPAGE);
-    for (std::size_t at = 0; at < bytes; ++at) at_[at] = static_cast<std::byte>(at * 2654435761u >> 13);
+    for (std::size_t at = 0; at < bytes; ++at)
+      at_[at] = static_cast<std::byte>(at * 2654435761u >> 13);
   }
   ~Touched() { munmap(at_, bytes_); }
   Touched(const Touched&) = delete;
@@ -141,8 +142,8 @@ wire::Map map_of(const std::string& address) {
   auto server = Server::start(options);
   if (!server) give_up(server.error().message);
   auto listener = tcp::listen_at(tcp::resolve({"127.0.0.1", 0})->front());
-  std::string hello = tcp::address_text(tcp::local_address(listener->get())) + " " +
-                      (*server)->rung_name() + "\n";
+  std::string hello =
+      tcp::address_text(tcp::local_address(listener->get())) + " " + (*server)->rung_name() + "\n";
   if (write(ready, hello.data(), hello.size()) < 0) give_up("nobody listens");
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<Touched>> memories;
@@ -230,9 +231,9 @@ void compare(const char* name, std::size_t bytes, int rounds, const std::functio
   const double ms = median(case_ms);
   const double raw_ms = median(ceiling_ms);
   const double gib = static_cast<double>(bytes) * rounds / static_cast<double>(GiB);
-  std::printf("%-22s %8.2f ms %6.2f GB/s | raw %8.2f ms | ratio %4.0f %% | client CPU %5.0f ms/GiB\n",
-              name, ms, static_cast<double>(bytes) / ms / 1e6, raw_ms, 100 * raw_ms / ms,
-              cpu / gib);
+  std::printf(
+      "%-22s %8.2f ms %6.2f GB/s | raw %8.2f ms | ratio %4.0f %% | client CPU %5.0f ms/GiB\n", name,
+      ms, static_cast<double>(bytes) / ms / 1e6, raw_ms, 100 * raw_ms / ms, cpu / gib);
 }
 
 void expect(const OperationRef& operation) {
@@ -280,7 +281,8 @@ void page_case(Client& client, RawLine& raw, const Touched& memory, std::size_t 
   int round = 0;
   compare((name + "put").c_str(), count * bytes, rounds,
           [&] {
-            const std::string name_space = "bench-" + std::to_string(bytes + static_cast<std::size_t>(round++));
+            const std::string name_space =
+                "bench-" + std::to_string(bytes + static_cast<std::size_t>(round++));
             expect(client.put_pages(name_space, keys, buffers, PATIENT));
           },
           [&] { raw.move(memory.at(), count * bytes, false); });

@@ -51,8 +51,7 @@ class Conversation {
     bytes.resize(HEADER_BYTES + header->table_bytes);
     if (Error fault = fill(bytes, HEADER_BYTES); !fault.message.empty()) return fault;
     const wire::View all(bytes);
-    if (!wire::check_matches(all.first(HEADER_BYTES), all.subspan(HEADER_BYTES)))
-      return stranger();
+    if (!wire::check_matches(all.first(HEADER_BYTES), all.subspan(HEADER_BYTES))) return stranger();
     Frame frame{*header, wire::Bytes(bytes.begin() + HEADER_BYTES, bytes.end())};
     if (header->kind == wire::Kind::goodbye)
       return Error{"refused: " + wire::decode_goodbye(frame.table),

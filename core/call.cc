@@ -90,8 +90,8 @@ void Call::fail(Status status, const std::string& what, std::size_t node) {
   Outcome outcome = outcome_of(status);
   outcome.message = what + ": node `" + link.node_name() + "` answered " + status_name(status);
   if (status == Status::unavailable)
-    outcome.message = what + ": node `" + link.node_name() +
-                      "` cannot be reached (" + link.last_fault() + "); retry, or take it as a miss";
+    outcome.message = what + ": node `" + link.node_name() + "` cannot be reached (" +
+                      link.last_fault() + "); retry, or take it as a miss";
   if (status == Status::expired)
     outcome.message = what + ": node `" + link.node_name() +
                       "` did not answer before the deadline; retry, or allow more time";

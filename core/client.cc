@@ -243,8 +243,7 @@ class NetworkClient : public Client {
     Started call(*this, options);
     if (!call.passes(batch_fault(name_space, keys))) return call.operation();
     const bool has_buffers = action != PageAction::exists;
-    if (has_buffers &&
-        !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
+    if (has_buffers && !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
       return call.operation();
     start_pages(call.context(), action, names_of(name_space, keys),
                 std::vector<Buffer>(buffers.begin(), buffers.end()), call.on_end());

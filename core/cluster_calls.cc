@@ -84,8 +84,7 @@ class List : public ClusterCall {
     const auto is_same = [](const auto& a, const auto& b) { return a.name == b.name; };
     entries.erase(std::unique(entries.begin(), entries.end(), is_same), entries.end());
     bool is_cut = known_to.has_value();
-    if (known_to)
-      std::erase_if(entries, [&](const auto& entry) { return entry.name > *known_to; });
+    if (known_to) std::erase_if(entries, [&](const auto& entry) { return entry.name > *known_to; });
     if (entries.size() > spec_.count_max) {
       entries.resize(spec_.count_max);
       is_cut = true;

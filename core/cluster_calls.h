@@ -7,8 +7,8 @@ namespace gd2fs {
 
 struct ListSpec {
   bool is_pages = false;
-  std::string what;         // a prefix of paths, or a namespace
-  std::string after;        // a path, or a key
+  std::string what;   // a prefix of paths, or a namespace
+  std::string after;  // a path, or a key
   std::size_t count_max = 0;
 };
 

@@ -6,7 +6,7 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::int64_t DROP_MS = 500;   // to tell the owners of a file's pieces that it is gone
+constexpr std::int64_t DROP_MS = 500;  // to tell the owners of a file's pieces that it is gone
 constexpr std::size_t CREATES_MAX = 2;
 
 FileFacts facts_of(const wire::ResponseItem& record) {
@@ -166,8 +166,7 @@ void start_stat(CallContext context, std::string path, Call::OnEnd on_end) {
   std::make_shared<FileStat>(std::move(context), std::move(path), std::move(on_end))->run();
 }
 
-void start_truncate(CallContext context, std::string path, std::uint64_t size,
-                    Call::OnEnd on_end) {
+void start_truncate(CallContext context, std::string path, std::uint64_t size, Call::OnEnd on_end) {
   std::make_shared<FileTruncate>(std::move(context), std::move(path), size, std::move(on_end))
       ->run();
 }

@@ -94,11 +94,11 @@ void FileRead::add_segment(const wire::Segment& segment, BufferCursor& cursor, s
 
 void FileRead::add_part(const wire::Segment& segment, const Part& part, BufferCursor& cursor) {
   const auto known = done_.find(part.at);
-  if (known != done_.end() && known->second.length == part.length &&
-      known->second.tag == part.tag)
+  if (known != done_.end() && known->second.length == part.length && known->second.tag == part.tag)
     return cursor.skip(static_cast<std::size_t>(part.length));
   const std::size_t node = home_of(spec_.path, segment.chunk);
-  Open& open = open_.try_emplace(node, Open{Cutter(wire::Op::read, REQUEST_BYTES), 0}).first->second;
+  Open& open =
+      open_.try_emplace(node, Open{Cutter(wire::Op::read, REQUEST_BYTES), 0}).first->second;
   if (open.cutter.begins(spec_.path.size(), part.length)) {
     open.request = requests_.size();
     requests_.push_back({node, new_rpc(wire::Op::read)});

@@ -32,7 +32,9 @@ class FileRead : public Call {
     std::size_t request = 0;  // of the requests of this round
   };
 
-  std::shared_ptr<FileRead> self() { return std::static_pointer_cast<FileRead>(shared_from_this()); }
+  std::shared_ptr<FileRead> self() {
+    return std::static_pointer_cast<FileRead>(shared_from_this());
+  }
   void ask_record(std::uint64_t from);
   void take_record(std::uint64_t from);
   bool are_segments_sound() const;
@@ -45,7 +47,7 @@ class FileRead : public Call {
 
   const ReadSpec spec_;
   const std::uint64_t bytes_;
-  std::uint64_t end_ = 0;               // of what is read, in the file
+  std::uint64_t end_ = 0;  // of what is read, in the file
   FileFacts facts_;
   std::vector<wire::Segment> segments_;
   std::map<std::uint64_t, Part> done_;  // by place in the file

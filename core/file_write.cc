@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t REQUEST_BYTES = 4 * MiB;  // of one OFFER, unless a piece is larger
 constexpr std::size_t COMMITS_MAX = 8;
-constexpr std::size_t MERGES_MAX = 8;             // of chunks, for one write
+constexpr std::size_t MERGES_MAX = 8;  // of chunks, for one write
 constexpr std::uint8_t CORRUPT_MAX = 1;
 constexpr std::size_t SEGMENTS_MERGE = SEGMENTS_PER_CHUNK_MAX / 2;
 constexpr std::int64_t PUBLISH_MS = 5'000;
@@ -41,8 +41,7 @@ void FileWrite::run() {
   ask_record(0, 0, &FileWrite::begin_pieces);
 }
 
-void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length,
-                           void (FileWrite::*then)()) {
+void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)()) {
   RpcRef rpc = new_rpc(wire::Op::meta);
   wire::Item item;
   item.name = spec_.path;
@@ -206,9 +205,7 @@ void FileWrite::take_commit() {
       if (!after(RETRY_MS, [self = self()] { self->commit(); }))
         fail(Status::expired, what(), home());
       return;
-    case Status::invalid:
-      merging_ = pieces_.front().chunk;
-      return merge_next_chunk();
+    case Status::invalid: merging_ = pieces_.front().chunk; return merge_next_chunk();
     default: return fail(status, what(), home());
   }
 }
@@ -260,8 +257,8 @@ void FileWrite::publish(std::uint64_t seq) {
     item.offset = seq;
     rpc->add(std::move(item));
     const std::size_t items = rpc->request.items.size();
-    const std::size_t table = wire::request_table_bytes(wire::Op::publish, items + 1,
-                                                        (items + 1) * spec_.path.size());
+    const std::size_t table =
+        wire::request_table_bytes(wire::Op::publish, items + 1, (items + 1) * spec_.path.size());
     if (items < ITEMS_MAX && table <= TABLE_BYTES_MAX) continue;
     hint(piece.node, std::move(rpc));
     rpc = nullptr;
@@ -284,9 +281,8 @@ void FileWrite::merge_next_chunk() {
 void FileWrite::take_chunk_record() {
   const std::uint64_t begin = merging_ * facts_.chunk_bytes;
   const auto& segments = answer().metas.front().segments;
-  const auto count = std::count_if(segments.begin(), segments.end(), [&](const auto& segment) {
-    return segment.chunk == merging_;
-  });
+  const auto count = std::count_if(segments.begin(), segments.end(),
+                                   [&](const auto& segment) { return segment.chunk == merging_; });
   if (static_cast<std::size_t>(count) < SEGMENTS_MERGE || facts_.size <= begin) {
     ++merging_;
     return merge_next_chunk();
@@ -302,8 +298,7 @@ void FileWrite::read_chunk(std::uint64_t bytes) {
   spec.offset = merging_ * facts_.chunk_bytes;
   spec.into.push_back({merged_.data(), merged_.size()});
   std::make_shared<FileRead>(context(), std::move(spec), [self = self()](Outcome read) {
-    if (read.status == Status::ok && read.file.gen == self->gen_)
-      return self->rewrite_chunk(read);
+    if (read.status == Status::ok && read.file.gen == self->gen_) return self->rewrite_chunk(read);
     self->fail(read.status == Status::ok ? Status::gone : read.status, self->what(), self->home());
   })->run();
 }

@@ -12,8 +12,8 @@ struct WriteSpec {
   std::string path;
   std::uint64_t offset = 0;
   std::vector<Buffer> from;
-  bool is_append = false;                // at the end, wherever that is; `offset` is not used
-  std::optional<FileFacts> snapshot;     // only if nothing under it has changed since
+  bool is_append = false;             // at the end, wherever that is; `offset` is not used
+  std::optional<FileFacts> snapshot;  // only if nothing under it has changed since
 };
 
 class FileWrite : public Call {
@@ -26,7 +26,7 @@ class FileWrite : public Call {
   /// What goes to one chunk.
   struct Piece {
     std::uint64_t chunk = 0;
-    std::uint64_t offset = 0;   // in the chunk
+    std::uint64_t offset = 0;  // in the chunk
     std::uint64_t length = 0;
     std::size_t node = 0;
     BufferCursor memory;
@@ -71,12 +71,12 @@ class FileWrite : public Call {
   const std::uint64_t bytes_;
   std::uint64_t offset_;
   FileFacts facts_;
-  std::uint64_t gen_ = 0;             // of the file that this write began with
+  std::uint64_t gen_ = 0;  // of the file that this write began with
   std::uint64_t tag_ = 0;
   std::vector<Piece> pieces_;
   std::vector<std::vector<std::size_t>> offered_;  // beside sent(): the pieces of each request
   std::size_t commits_ = 0;
-  std::uint64_t merging_ = 0;         // the chunk that is looked at, as long as there are merges
+  std::uint64_t merging_ = 0;  // the chunk that is looked at, as long as there are merges
   std::size_t merges_ = 0;
   std::vector<std::byte> merged_;
 };

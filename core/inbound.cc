@@ -11,11 +11,11 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::size_t READ_AHEAD_BYTES = 8 * KiB;   // a header and its table, with one call
+constexpr std::size_t READ_AHEAD_BYTES = 8 * KiB;  // a header and its table, with one call
 constexpr std::size_t STAGING_BYTES = HEADER_BYTES + TABLE_BYTES_MAX + READ_AHEAD_BYTES;
-constexpr std::size_t RECEIVE_BYTES = 512 * KiB;    // received, then summed while in the cache
-constexpr std::size_t STEPS_MAX = 4096;             // then other streams have their turn
-constexpr std::size_t RUNS_MAX = 256;               // of one receive
+constexpr std::size_t RECEIVE_BYTES = 512 * KiB;  // received, then summed while in the cache
+constexpr std::size_t STEPS_MAX = 4096;           // then other streams have their turn
+constexpr std::size_t RUNS_MAX = 256;             // of one receive
 
 Inbound::Progress progress_of(ssize_t received) {
   if (received > 0) return Inbound::Progress::more;

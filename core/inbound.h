@@ -56,18 +56,18 @@ class Inbound {
   Receiver& receiver_;
   const bool is_verifying_;
   Part part_ = Part::header;
-  wire::Bytes staging_;        // header, table, and what was read beyond
-  std::size_t begin_ = 0;      // staging_[begin_, end_) is not used yet
+  wire::Bytes staging_;    // header, table, and what was read beyond
+  std::size_t begin_ = 0;  // staging_[begin_, end_) is not used yet
   std::size_t end_ = 0;
   wire::Header header_;
   wire::DataTable pieces_;
-  std::size_t piece_ = 0;      // of pieces_: the one being received
+  std::size_t piece_ = 0;  // of pieces_: the one being received
   std::size_t piece_done_ = 0;
   std::size_t piece_hashed_ = 0;
-  std::size_t hash_ = 0;       // of pieces_.hashes: the next block's
+  std::size_t hash_ = 0;  // of pieces_.hashes: the next block's
   BufferCursor unhashed_;
   std::size_t payload_left_ = 0;
-  std::vector<iovec> runs_;    // where the next bytes go
+  std::vector<iovec> runs_;  // where the next bytes go
   std::size_t runs_bytes_ = 0;
   std::uint64_t consumed_ = 0;
   bool has_spliced_ = false;

@@ -12,7 +12,7 @@ namespace gd2fs {
 
 namespace {
 
-constexpr int EVENTS_MAX = 64;     // taken from the kernel at once
+constexpr int EVENTS_MAX = 64;  // taken from the kernel at once
 constexpr int WAIT_MS_MAX = 60'000;
 
 thread_local const IoThread* current = nullptr;  // the one whose loop runs here

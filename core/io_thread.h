@@ -68,7 +68,7 @@ class IoThread {
 
   tcp::Descriptor poll_;
   tcp::Descriptor bell_;  // eventfd
-  std::mutex mutex_;      // Guards: posted_, timed_, is_hurried_, is_stopping_. Never held in a task.
+  std::mutex mutex_;  // Guards: posted_, timed_, is_hurried_, is_stopping_. Never held in a task.
   std::vector<std::function<void()>> posted_;
   std::vector<Timed> timed_;
   bool is_hurried_ = false;

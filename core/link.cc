@@ -50,7 +50,8 @@ void Link::submit(std::vector<RpcRef> rpcs) {
   }
   for (Stream* stream : chosen) stream->thread().post([stream] { stream->pump(); });
   if (refused.empty()) return;
-  streams_.front()->thread().post([refused = std::move(refused), why] { finish_all(refused, why); });
+  streams_.front()->thread().post(
+      [refused = std::move(refused), why] { finish_all(refused, why); });
 }
 
 /// Who is woken for so many new requests: those that are connected, in turn, then the others.
@@ -72,8 +73,7 @@ void Link::cancel(const std::shared_ptr<OperationState>& operation) {
     const std::lock_guard lock(mutex_);
     for (std::deque<RpcRef>* queue : {&small_, &bulk_}) {
       for (RpcRef& rpc : *queue)
-        if (operation == nullptr || rpc->operation == operation)
-          found.push_back(std::move(rpc));
+        if (operation == nullptr || rpc->operation == operation) found.push_back(std::move(rpc));
       std::erase(*queue, nullptr);
     }
   }

@@ -77,8 +77,8 @@ class Link {
   std::int64_t next_deadline_ms_ = NEVER_MS;
   std::size_t connecting_count_ = 0;
   std::size_t ready_count_ = 0;
-  std::vector<bool> is_ready_;    // by stream
-  std::size_t next_stream_ = 0;   // of streams_: the first to be woken
+  std::vector<bool> is_ready_;   // by stream
+  std::size_t next_stream_ = 0;  // of streams_: the first to be woken
   std::atomic<bool> is_down_{false};
   bool is_closed_ = false;
   std::int64_t retry_at_ms_ = 0;

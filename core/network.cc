@@ -94,8 +94,7 @@ Error Network::add_links(const Bootstrapped& from, LinkOptions link_options) {
   map_ = from.map;
   for (const wire::MapNode& node : map_.nodes) {
     placed_.push_back({node.id, node.weight});
-    if (Error fault = add_link(node, from.host, link_options); !fault.message.empty())
-      return fault;
+    if (Error fault = add_link(node, from.host, link_options); !fault.message.empty()) return fault;
   }
   return {};
 }

@@ -45,10 +45,10 @@ class Network {
   wire::Map map_;
   std::vector<PlacedNode> placed_;
   std::vector<std::unique_ptr<IoThread>> threads_;
-  std::vector<std::unique_ptr<Link>> links_;   // streams refer to threads_: destroyed first
+  std::vector<std::unique_ptr<Link>> links_;  // streams refer to threads_: destroyed first
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
-  std::mutex mutex_;                           // Guards: the step of calls_ to zero.
+  std::mutex mutex_;  // Guards: the step of calls_ to zero.
   std::condition_variable idle_;
   bool is_closed_ = false;
 };

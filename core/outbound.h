@@ -48,8 +48,8 @@ class Outbound {
   // The frame being sent: what is left of it.
   wire::Bytes head_;
   std::vector<iovec> runs_;
-  std::size_t run_ = 0;             // of runs_: the first with bytes left
-  std::uint64_t frame_request_ = 0; // whose bodies runs_ points to; 0: nobody's
+  std::size_t run_ = 0;              // of runs_: the first with bytes left
+  std::uint64_t frame_request_ = 0;  // whose bodies runs_ points to; 0: nobody's
   wire::DataTable table_;
 };
 

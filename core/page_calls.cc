@@ -66,8 +66,8 @@ class PageBatch : public Call {
   std::vector<Page> pages_;
   const std::uint64_t tag_;
   std::vector<std::vector<std::uint32_t>> parts_;  // beside sent(): the pages of each request
-  std::uint32_t retry_ms_ = 0;      // the longest pause that a node asked for
-  bool has_progress_ = false;       // something was settled in this round
+  std::uint32_t retry_ms_ = 0;                     // the longest pause that a node asked for
+  bool has_progress_ = false;                      // something was settled in this round
 };
 
 /// Whom to ask for a page. False: nobody is left, and it is settled.
@@ -114,8 +114,8 @@ void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
                     std::vector<Sent>& out) {
   std::uint64_t total = 0;
   for (const std::uint32_t page : pages) total += bytes_of(page);
-  const std::uint64_t bytes_max = std::clamp(total / (2 * network().options().streams),
-                                             REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
+  const std::uint64_t bytes_max =
+      std::clamp(total / (2 * network().options().streams), REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
   constexpr wire::Op OPS[] = {wire::Op::get, wire::Op::offer, wire::Op::exists};
   const wire::Op op = OPS[static_cast<std::size_t>(action_)];
   Cutter cutter(op, bytes_max);
@@ -154,8 +154,8 @@ void PageBatch::collect() {
     }
   }
   if (ended == Status::cancelled) return finish(Status::cancelled);
-  const bool is_done = std::all_of(pages_.begin(), pages_.end(),
-                                   [](const Page& page) { return page.is_settled; });
+  const bool is_done =
+      std::all_of(pages_.begin(), pages_.end(), [](const Page& page) { return page.is_settled; });
   if (is_done) return end();
   const std::int64_t pause_ms = has_progress_ ? 0 : retry_ms_;
   if (after(pause_ms, [self = self()] { self->run(); })) return;
@@ -271,7 +271,8 @@ class PageDrop : public Call {
         if (rpc.item_status(item) == Status::ok && rpc.answers[item].length != 0)
           was_there[parts_[part][item]] = true;
     }
-    outcome.value = static_cast<std::uint64_t>(std::count(was_there.begin(), was_there.end(), true));
+    outcome.value =
+        static_cast<std::uint64_t>(std::count(was_there.begin(), was_there.end(), true));
     finish(std::move(outcome));
   }
 

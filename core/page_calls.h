@@ -8,7 +8,8 @@ namespace gd2fs {
 
 enum class PageAction : std::uint8_t { get, put, exists };
 
-/// The outcome has one item per name. `names`: see `page_name`; `buffers`: one each, but for exists.
+/// The outcome has one item per name. `names`: see `page_name`; `buffers`: one each, none for
+/// exists.
 void start_pages(CallContext context, PageAction action, std::vector<std::string> names,
                  std::vector<Buffer> buffers, Call::OnEnd on_end);
 /// The outcome's value: how many of them were there.

@@ -16,9 +16,9 @@ namespace {
 /// XXH3-64 of the node's id, the name and the chunk's number, back to back.
 std::uint64_t score_hash(const NodeId& id, std::string_view name, std::uint64_t chunk) {
   std::array<std::byte, sizeof(NodeId) + NAME_BYTES_MAX + sizeof chunk> text;
-  name = name.substr(0, NAME_BYTES_MAX);  // longer ones were refused before
-  std::memcpy(text.data(), id.data(), id.size());                             // sizes are equal
-  std::memcpy(text.data() + id.size(), name.data(), name.size());             // cut just above
+  name = name.substr(0, NAME_BYTES_MAX);           // longer ones were refused before
+  std::memcpy(text.data(), id.data(), id.size());  // sizes are equal
+  std::memcpy(text.data() + id.size(), name.data(), name.size());            // cut just above
   std::memcpy(text.data() + id.size() + name.size(), &chunk, sizeof chunk);  // as `text` is long
   return XXH3_64bits(text.data(), id.size() + name.size() + sizeof chunk);
 }
@@ -40,9 +40,8 @@ NodeId node_id(std::string_view node_name) {
   return id;
 }
 
-std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes,
-                                           std::string_view name, std::uint64_t chunk,
-                                           std::size_t count) {
+std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes, std::string_view name,
+                                           std::uint64_t chunk, std::size_t count) {
   std::vector<double> scores;
   scores.reserve(nodes.size());
   for (const PlacedNode& node : nodes) scores.push_back(score(node, name, chunk));

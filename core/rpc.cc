@@ -113,9 +113,7 @@ void Rpc::settle() {
     const wire::Item& item = request.items[at];
     std::uint64_t expected = bodies[at].bytes;
     if (op() == wire::Op::get)
-      expected = answer.length <= item.offset
-                     ? 0
-                     : std::min(expected, answer.length - item.offset);
+      expected = answer.length <= item.offset ? 0 : std::min(expected, answer.length - item.offset);
     // A promise that was not kept is as bad as a wrong sum: these bytes do not count.
     if (bodies[at].is_corrupt || bodies[at].moved != expected) answer.status = Status::corrupt;
   }

@@ -16,22 +16,22 @@ namespace gd2fs {
 
 /// The bytes of one item: where they go to (GET, READ) or come from (OFFER).
 struct Body {
-  std::size_t first = 0;      // of Rpc::memory
+  std::size_t first = 0;  // of Rpc::memory
   std::uint64_t bytes = 0;
-  std::uint64_t moved = 0;    // received or sent so far; always the front
-  std::uint64_t tag = 0;      // of the received pieces
+  std::uint64_t moved = 0;  // received or sent so far; always the front
+  std::uint64_t tag = 0;    // of the received pieces
   bool is_corrupt = false;
-  BufferCursor cursor;        // at `moved`
+  BufferCursor cursor;  // at `moved`
 };
 
 struct Rpc {
   // What is asked.
   wire::Request request;
-  std::vector<Buffer> memory;     // of all bodies, back to back
-  std::vector<Body> bodies;       // one per item with GET, READ and OFFER
+  std::vector<Buffer> memory;  // of all bodies, back to back
+  std::vector<Body> bodies;    // one per item with GET, READ and OFFER
   std::int64_t deadline_ms = 0;
-  std::shared_ptr<OperationState> operation;   // nullptr: nobody waits (PUBLISH, DROP hints)
-  std::function<void()> done;                  // once, on an I/O thread
+  std::shared_ptr<OperationState> operation;  // nullptr: nobody waits (PUBLISH, DROP hints)
+  std::function<void()> done;                 // once, on an I/O thread
 
   // What came back. `status` ok: the answers are there; else every item has this status.
   Status status = Status::unavailable;

@@ -16,8 +16,8 @@ constexpr std::size_t BULK_MAX = 2;                  // bulk requests in flight 
 constexpr std::size_t SMALL_MAX = REQUESTS_MAX / 2;  // the rest is room for those let go
 constexpr std::size_t TURN_BYTES = 4 * MiB;          // received before others have their turn
 constexpr std::size_t ACK_BYTES = 4 * MiB;
-constexpr std::int64_t SILENT_MS = 1'000;            // no byte for so long, and a deadline passed
-constexpr std::uint32_t LOST_MAX = 2;                // streams that one request may outlive
+constexpr std::int64_t SILENT_MS = 1'000;  // no byte for so long, and a deadline passed
+constexpr std::uint32_t LOST_MAX = 2;      // streams that one request may outlive
 constexpr std::int64_t RETRY_MS_MIN = 100;
 constexpr std::int64_t RETRY_MS_MAX = 2'000;
 
@@ -183,8 +183,7 @@ void Stream::start(RpcRef rpc) {
   const std::uint64_t request = ++last_request_;
   rpc->rewind();
   rpc->request.head.deadline_ms = static_cast<std::uint32_t>(rpc->deadline_ms - now);
-  const std::size_t eager_max =
-      std::min<std::size_t>(challenge_.eager_bytes_max, EAGER_BYTES_MAX);
+  const std::size_t eager_max = std::min<std::size_t>(challenge_.eager_bytes_max, EAGER_BYTES_MAX);
   const bool is_eager = rpc->is_upload() && rpc->body_bytes() <= eager_max;
   wire::Bytes& control = out_->control();
   const std::size_t at = control.size();

@@ -1,6 +1,7 @@
 // Stream: one connection to one node, from connecting to its loss. Lives on one I/O thread.
 //
-//   idle -> connecting -> greeting (waits for CHALLENGE) -> proving (waits for WELCOME) -> ready -> idle
+//   idle -> connecting -> greeting (waits for CHALLENGE) -> proving (waits for WELCOME) -> ready
+//   and from anywhere back to idle
 #pragma once
 
 #include <memory>
@@ -73,18 +74,18 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::unique_ptr<Outbound> out_;
   bool is_waiting_to_send_ = false;
   wire::Challenge challenge_;
-  std::string goodbye_;              // the node's reason, when it said one
+  std::string goodbye_;  // the node's reason, when it said one
 
-  std::size_t address_ = 0;          // of the link's: the next to try
-  std::size_t addresses_left_ = 0;   // to try in this attempt
+  std::size_t address_ = 0;         // of the link's: the next to try
+  std::size_t addresses_left_ = 0;  // to try in this attempt
   std::int64_t connect_until_ms_ = 0;
   std::int64_t retry_at_ms_ = 0;
   std::int64_t retry_ms_ = 0;
 
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::uint64_t last_request_ = 0;
-  std::size_t bulk_count_ = 0;       // of pending_
-  std::int64_t heard_ms_ = 0;        // when bytes came last, or when waiting for some began
+  std::size_t bulk_count_ = 0;  // of pending_
+  std::int64_t heard_ms_ = 0;   // when bytes came last, or when waiting for some began
   std::uint64_t acknowledged_ = 0;
 };
 

@@ -283,8 +283,8 @@ std::optional<Request> decode_request(View table, std::uint16_t items);
 
 // ---- responses -----------------------------------------------------------------------
 
-/// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk bytes
-/// (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
+/// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk
+/// bytes (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
 /// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there.
 struct ResponseItem {
   std::uint16_t item = 0;

@@ -36,9 +36,9 @@ struct Batch {
 };
 
 std::size_t count_of(const Outcome& outcome, Status status) {
-  return static_cast<std::size_t>(std::count_if(
-      outcome.items.begin(), outcome.items.end(),
-      [&](const ItemOutcome& item) { return item.status == status; }));
+  return static_cast<std::size_t>(
+      std::count_if(outcome.items.begin(), outcome.items.end(),
+                    [&](const ItemOutcome& item) { return item.status == status; }));
 }
 
 }  // namespace
@@ -49,7 +49,8 @@ TEST_CASE("pages of mixed sizes come back as they were put, from one node and fr
     auto client = cluster.client();
     Batch batch(60, 1, 700'000);
 
-    CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 60);
+    CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) ==
+          60);
     const auto got = client->get_pages("ns", batch.keys, batch.into(), {});
 
     REQUIRE(count_of(end_of(got), Status::ok) == 60);
@@ -133,7 +134,8 @@ TEST_CASE("exists answers key by key, also for thousands") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a key that was never put is a miss beside hits, and a short buffer says what is needed") {
+TEST_CASE(
+    "a key that was never put is a miss beside hits, and a short buffer says what is needed") {
   LocalCluster cluster(1);
   auto client = cluster.client();
   Batch batch(3, 5'000, 5'000);

@@ -30,8 +30,8 @@ class Fenced {
  public:
   explicit Fenced(std::size_t bytes)
       : bytes_(bytes),
-        at_(static_cast<std::byte*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+        at_(static_cast<std::byte*>(
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Fenced() { munmap(at_, bytes_); }
   std::vector<Buffer> buffers() const { return {{at_, bytes_}}; }
   void forbid() { REQUIRE(mprotect(at_, bytes_, PROT_NONE) == 0); }
@@ -238,12 +238,12 @@ TEST_CASE("a silent node costs one deadline; then its pages are misses at once, 
   CHECK(end_of(missed).items[0].status == Status::miss);
   CHECK(Clock::now() - start < milliseconds(600));
   world.proxy.set(Proxy::Mode::pass);
-  CHECK(eventually([&] {
-    return end_of(client->exists("ns", keys, {})).items[0].status == Status::ok;
-  }));
+  CHECK(eventually(
+      [&] { return end_of(client->exists("ns", keys, {})).items[0].status == Status::ok; }));
 }
 
-TEST_CASE("a node that stops in mid-read ends it in bounded time, and serves again once it is back") {
+TEST_CASE(
+    "a node that stops in mid-read ends it in bounded time, and serves again once it is back") {
   LocalCluster cluster(1, 128 * MiB);
   auto client = cluster.client();
   Memory value = random_bytes(64 * MiB, 1);

@@ -50,9 +50,7 @@ class Model {
 
  private:
   std::size_t below(std::size_t limit) { return random_() % (limit + 1); }
-  std::size_t some_bytes() {
-    return random_() % 2 == 0 ? below(200'000) : below(size_max_ / 4);
-  }
+  std::size_t some_bytes() { return random_() % 2 == 0 ? below(200'000) : below(size_max_ / 4); }
 
   void write() {
     const std::size_t offset = below(size_max_ - 1);
@@ -152,10 +150,10 @@ TEST_CASE("a file that is not there is gone for every call, and an empty range m
   Memory memory(10);
   const std::vector<Buffer> one{whole(memory)};
 
-  for (const auto& operation :
-       {client->read(PATH, 0, one, {}), client->write(PATH, 0, one, {}),
-        client->append(PATH, one, {}), client->read(PATH, 0, {}, {}), client->write(PATH, 0, {}, {}), client->stat(PATH, {}), client->truncate(PATH, 0, {}),
-        client->unlink(PATH, {})})
+  for (const auto& operation : {client->read(PATH, 0, one, {}), client->write(PATH, 0, one, {}),
+                                client->append(PATH, one, {}), client->read(PATH, 0, {}, {}),
+                                client->write(PATH, 0, {}, {}), client->stat(PATH, {}),
+                                client->truncate(PATH, 0, {}), client->unlink(PATH, {})})
     CHECK(end_of(operation).status == Status::gone);
 
   end_of(client->create(PATH, {}));
