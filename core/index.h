@@ -45,7 +45,8 @@ class Index {
   PieceRef publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq,
                    bool& is_first, Removed& removed);
 
-  /// Brings near in memory what finding these pages will touch; all at once, not one after the other.
+  /// Brings near in memory what finding these pages will touch; all at once, not one after the
+  /// other.
   void warm_pages(std::span<const std::string_view> names) const;
   PieceRef find_page(std::string_view name, bool is_use);
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);

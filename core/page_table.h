@@ -39,7 +39,8 @@ class PageTable {
     --count_;
   }
 
-  // For a look-up of this hash to come: its bucket; then the first page there; then that page's name and neighbours.
+  // For a look-up of this hash to come: its bucket; then the first page there; then that page's
+  // name and neighbours.
   void prefetch_bucket(std::uint64_t hash) const noexcept { __builtin_prefetch(&bucket_of(hash)); }
   void prefetch_page(std::uint64_t hash) const noexcept {
     const Piece* const piece = bucket_of(hash);

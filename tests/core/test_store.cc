@@ -505,9 +505,9 @@ TEST_CASE("threads that put, read, hold and drop never see foreign bytes") {
       if (!is_filled_with(piece, mark)) ++wrong;
       if (random() % 4 == 0) held.push_back(piece);
     };
-    for (int step = 0; step < 1500; ++step) {
+    for (int step = 0; step < 1000; ++step) {
       const std::uint64_t i = random() % 48;
-      const std::uint64_t length = 4 * KiB + random() % (512 * KiB);
+      const std::uint64_t length = 4 * KiB + random() % (384 * KiB);
       const std::string path = "/ns/file" + std::to_string(i % 4);
       switch (random() % 8) {
         case 0:
