@@ -46,6 +46,12 @@ def test_the_time_of_a_token_is_the_gap_before_it_over_all_turns():
     assert measured.tpot_s.max == pytest.approx(0.1)
 
 
+def test_the_wait_for_the_last_event_is_measured():
+    measured = arm(played(0, 0, ttft_s=5.0, reused=0), played(0, 1, ttft_s=5.0, reused=0))
+
+    assert measured.last_event_s.mean == pytest.approx(0.5)
+
+
 def test_prefill_is_what_the_engines_computed():
     measured = arm(played(0, 0, ttft_s=1, reused=0), played(0, 1, ttft_s=1, reused=100))
 

@@ -28,6 +28,14 @@ class TimePerOutputToken:
 
 
 @dataclass(frozen=True, slots=True)
+class LastEvent:
+    """From the last token of an answer to its last event: with a store, the save lies between."""
+
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
     """One topology's figures. Times in seconds.
 
@@ -52,6 +60,7 @@ class Arm:
     wall_s: float
     history_tokens: int
     reused_tokens: int
+    last_event_s: LastEvent
     engine_counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -61,6 +70,7 @@ def arm_of(played: Sequence[Played], *, cache_bytes: int, engine_counts: Mapping
     ttft = [each.answer.ttft_s for each in later]
     gaps = [gap for each in played for gap in each.answer.gaps_s]
     start, end = min(p.answer.sent_s for p in played), max(p.answer.end_s for p in played)
+    lasts = [each.answer.end_s - each.answer.token_s[-1] for each in played]
     history = sum(each.turn.history_tokens for each in later)
     reused = history - sum(each.history_recomputed for each in later)
     return Arm(
@@ -74,6 +84,7 @@ def arm_of(played: Sequence[Played], *, cache_bytes: int, engine_counts: Mapping
         wall_s=end - start,
         history_tokens=history,
         reused_tokens=reused,
+        last_event_s=LastEvent(statistics.fmean(lasts), max(lasts)),
         engine_counts=engine_counts,
     )
 

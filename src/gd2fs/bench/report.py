@@ -46,6 +46,7 @@ ROWS = (
     Row("first token after, P95", lambda arm: arm.ttft_s.p95, _seconds, "0.40", _QUEUE),
     Row("next token after, mean", lambda arm: arm.tpot_s.mean, _seconds, "0.75", _STEP),
     Row("next token after, max", lambda arm: arm.tpot_s.max, _seconds, "0.20", _STEP),
+    Row("last event after, mean", lambda arm: arm.last_event_s.mean, _seconds),
     Row("history found cached", lambda arm: arm.hit_rate, "{:.1%}".format, "B: 100 %"),
     Row("prompt tokens computed", lambda arm: arm.prefill_tokens, "{:,.0f}".format),
     Row("bytes of cache", lambda arm: arm.cache_bytes / MIB, "{:,.0f} MiB".format),
