@@ -63,14 +63,6 @@ void Call::send(std::size_t node, RpcRef rpc, std::function<void()> then) {
   scatter(std::move(one), std::move(then));
 }
 
-void Call::hint(std::size_t node, RpcRef rpc) {
-  rpc->operation = nullptr;
-  rpc->done = [] {};
-  std::vector<RpcRef> one;
-  one.push_back(std::move(rpc));
-  network().link(node).submit(std::move(one));
-}
-
 bool Call::after(std::int64_t delay_ms, std::function<void()> then) {
   if (delay_ms >= left_ms()) return false;
   network().after(delay_ms, [self = shared_from_this(), then = std::move(then)] { then(); });

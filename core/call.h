@@ -61,8 +61,6 @@ class Call : public std::enable_shared_from_this<Call> {
   void scatter(std::vector<Sent> rpcs, std::function<void()> then);
   /// The same for one.
   void send(std::size_t node, RpcRef rpc, std::function<void()> then);
-  /// Sends a request whose answer does not matter.
-  void hint(std::size_t node, RpcRef rpc);
   const std::vector<Sent>& sent() const noexcept { return sent_; }
   const Rpc& answer() const noexcept { return *sent_.front().rpc; }
   /// The single item's status, or why there is no answer.

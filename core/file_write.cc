@@ -15,7 +15,8 @@ constexpr std::size_t COMMITS_MAX = 8;
 constexpr std::size_t MERGES_MAX = 8;  // of chunks, for one write
 constexpr std::uint8_t CORRUPT_MAX = 1;
 constexpr std::size_t SEGMENTS_MERGE = SEGMENTS_PER_CHUNK_MAX / 2;
-constexpr std::int64_t PUBLISH_MS = 5'000;
+constexpr std::int64_t PUBLISH_MS = 1'000;  // a silent owner does not hold the call up
+constexpr std::size_t PUBLISHES_MAX = 3;
 
 }  // namespace
 
@@ -60,7 +61,7 @@ void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length, void (Fil
 bool FileWrite::take_facts() {
   const Status status = answer_status();
   if (status != Status::ok) {
-    fail(status, what(), home());
+    give_up(status, home());
     return false;
   }
   const wire::ResponseItem& record = answer().answers.front();
@@ -70,6 +71,11 @@ bool FileWrite::take_facts() {
   if (facts_.gen == gen_ && facts_.chunk_bytes != 0) return true;
   fail(Status::gone, what(), home());  // unlinked and made anew since
   return false;
+}
+
+/// Ends the call: certain not to be applied, unless a COMMIT has gone out.
+void FileWrite::give_up(Status status, std::size_t node) {
+  fail(is_unsure_ ? Status::unknown : status, what(), node);
 }
 
 // ---- pieces --------------------------------------------------------------------------
@@ -153,12 +159,12 @@ void FileWrite::collect_staged() {
       has_progress = has_progress || piece.is_staged;
     }
   }
-  if (worst.status != Status::ok) return fail(worst.status, what(), worst.node);
+  if (worst.status != Status::ok) return give_up(worst.status, worst.node);
   const bool is_staged = std::all_of(pieces_.begin(), pieces_.end(),
                                      [](const Piece& piece) { return piece.is_staged; });
-  if (is_staged) return commit();
+  if (is_staged) return seq_ != 0 ? publish() : commit();
   if (!after(has_progress ? 0 : RETRY_MS, [self = self()] { self->stage(); }))
-    fail(Status::expired, what(), sent().front().node);
+    give_up(Status::expired, sent().front().node);
 }
 
 /// What ends the call, if anything does: a piece that is neither staged nor at fault goes again.
@@ -196,7 +202,7 @@ void FileWrite::commit() {
 void FileWrite::take_commit() {
   const Status status = answer_status();
   switch (status) {
-    case Status::ok: return committed(answer().answers.front().seq);
+    case Status::ok: seq_ = answer().answers.front().seq; return publish();
     case Status::conflict: return conflicted();
     case Status::unknown: return look_for_own_tag();
     case Status::expired:
@@ -223,48 +229,90 @@ void FileWrite::commit_after_conflict() {
 }
 
 /// The answer to the COMMIT is lost: it is never sent again, the record says what became of it.
-void FileWrite::look_for_own_tag() { ask_record(offset_, bytes_, &FileWrite::take_look); }
+void FileWrite::look_for_own_tag() {
+  is_unsure_ = true;
+  ask_record(offset_, bytes_, &FileWrite::take_look);
+}
 
 void FileWrite::take_look() {
   for (const wire::Segment& segment : answer().metas.front().segments)
-    if (segment.tag == tag_) return committed(segment.seq);
+    if (segment.tag == tag_) {
+      is_unsure_ = false;
+      seq_ = segment.seq;
+      return publish();
+    }
   fail(Status::unknown, what(), home());
 }
 
-void FileWrite::committed(std::uint64_t seq) {
-  publish(seq);
-  Outcome outcome = outcome_of(Status::ok);
-  outcome.value = spec_.is_append ? offset_ : bytes_;
-  outcome.file = facts_;
-  outcome.file.seq = seq;
-  outcome.file.size = std::max(facts_.size, offset_ + bytes_);
-  finish(std::move(outcome));
-}
+// ---- publish -------------------------------------------------------------------------
 
-/// Tells the owners that the pieces are listed, so that older ones under them can go.
-void FileWrite::publish(std::uint64_t seq) {
-  std::map<std::size_t, RpcRef> by_node;
-  for (const Piece& piece : pieces_) {
-    RpcRef& rpc = by_node[piece.node];
-    if (rpc == nullptr) {
-      rpc = new_rpc(wire::Op::publish);
-      rpc->deadline_ms = now_ms() + PUBLISH_MS;
+/// Tells the owners that the pieces are listed: older ones under them can go, and these stay. The
+/// answer matters: an owner that lost its stream to this client, or waited too long for this call,
+/// asked home before the commit and let its piece go. Then the call still has the bytes.
+void FileWrite::publish() {
+  std::map<std::size_t, Cutter> cutters;
+  std::map<std::size_t, std::size_t> open_requests;
+  std::vector<Sent> requests;
+  offered_.clear();
+  for (std::size_t at = 0; at < pieces_.size(); ++at) {
+    const Piece& piece = pieces_[at];
+    Cutter& cutter = cutters.try_emplace(piece.node, wire::Op::publish, 0).first->second;
+    if (cutter.begins(spec_.path.size(), 0)) {
+      open_requests[piece.node] = requests.size();
+      RpcRef rpc = new_rpc(wire::Op::publish);
+      rpc->deadline_ms = std::min(rpc->deadline_ms, now_ms() + PUBLISH_MS);
+      requests.push_back({piece.node, std::move(rpc)});
+      offered_.emplace_back();
     }
     wire::Item item;
     item.name = spec_.path;
     item.chunk = piece.chunk;
     item.tag = tag_;
-    item.offset = seq;
-    rpc->add(std::move(item));
-    const std::size_t items = rpc->request.items.size();
-    const std::size_t table =
-        wire::request_table_bytes(wire::Op::publish, items + 1, (items + 1) * spec_.path.size());
-    if (items < ITEMS_MAX && table <= TABLE_BYTES_MAX) continue;
-    hint(piece.node, std::move(rpc));
-    rpc = nullptr;
+    item.offset = seq_;
+    const std::size_t request = open_requests[piece.node];
+    requests[request].rpc->add(std::move(item));
+    offered_[request].push_back(at);
   }
-  for (auto& [node, rpc] : by_node)
-    if (rpc != nullptr) hint(node, std::move(rpc));
+  ++publishes_;
+  scatter(std::move(requests), [self = self()] { self->take_published(); });
+}
+
+void FileWrite::take_published() {
+  bool is_missing = false;
+  for (std::size_t request = 0; request < offered_.size(); ++request)
+    for (std::size_t item = 0; item < offered_[request].size(); ++item)
+      if (sent()[request].rpc->item_status(item) == Status::miss) {
+        pieces_[offered_[request][item]].is_staged = false;
+        is_missing = true;
+      }
+  if (!is_missing || publishes_ == PUBLISHES_MAX) return written();
+  is_unsure_ = true;
+  ask_record(offset_, bytes_, &FileWrite::stage_missing);
+}
+
+/// Offers again what an owner let go and the record still lists: under the same tag nothing else
+/// can be, so no new commit is needed.
+void FileWrite::stage_missing() {
+  const auto& segments = answer().metas.front().segments;
+  bool is_missing = false;
+  for (Piece& piece : pieces_) {
+    const bool is_listed = std::any_of(segments.begin(), segments.end(), [&](const auto& segment) {
+      return segment.chunk == piece.chunk && segment.tag == tag_;
+    });
+    piece.is_staged = piece.is_staged || !is_listed;  // written over since: not wanted any more
+    is_missing = is_missing || !piece.is_staged;
+  }
+  if (is_missing) return stage();
+  written();
+}
+
+void FileWrite::written() {
+  Outcome outcome = outcome_of(Status::ok);
+  outcome.value = spec_.is_append ? offset_ : bytes_;
+  outcome.file = facts_;
+  outcome.file.seq = seq_;
+  outcome.file.size = std::max(facts_.size, offset_ + bytes_);
+  finish(std::move(outcome));
 }
 
 // ---- merging -------------------------------------------------------------------------

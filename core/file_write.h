@@ -1,5 +1,5 @@
 // File write: pieces under a new tag to the nodes that own their chunks, then one COMMIT at home
-// that makes them all visible at once.
+// that makes them all visible at once, and PUBLISH, with which their owners keep them.
 #pragma once
 
 #include <optional>
@@ -43,6 +43,7 @@ class FileWrite : public Call {
   }
   void ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)());
   bool take_facts();
+  void give_up(Status status, std::size_t node);
   void begin_pieces();
   void nothing_to_write();
   void stage();
@@ -55,8 +56,10 @@ class FileWrite : public Call {
   void commit_after_conflict();
   void look_for_own_tag();
   void take_look();
-  void committed(std::uint64_t seq);
-  void publish(std::uint64_t seq);
+  void publish();
+  void take_published();
+  void stage_missing();
+  void written();
 
   // A chunk with too many segments is read, and written again as one piece.
   void merge_next_chunk();
@@ -76,6 +79,9 @@ class FileWrite : public Call {
   std::vector<Piece> pieces_;
   std::vector<std::vector<std::size_t>> offered_;  // beside sent(): the pieces of each request
   std::size_t commits_ = 0;
+  bool is_unsure_ = false;  // a COMMIT was sent, and is not known to be whole
+  std::uint64_t seq_ = 0;   // of the COMMIT, once it is known to be applied
+  std::size_t publishes_ = 0;
   std::uint64_t merging_ = 0;  // the chunk that is looked at, as long as there are merges
   std::size_t merges_ = 0;
   std::vector<std::byte> merged_;

@@ -12,10 +12,10 @@ namespace gd2fs {
 namespace {
 
 constexpr std::size_t READ_AHEAD_BYTES = 8 * KiB;  // a header and its table, with one call
-constexpr std::size_t STAGING_BYTES = HEADER_BYTES + TABLE_BYTES_MAX + READ_AHEAD_BYTES;
-constexpr std::size_t RECEIVE_BYTES = 512 * KiB;  // received, then summed while in the cache
-constexpr std::size_t STEPS_MAX = 4096;           // then other streams have their turn
-constexpr std::size_t RUNS_MAX = 256;             // of one receive
+constexpr std::size_t STAGING_BYTES = 64 * KiB;    // at first; grows to the largest table seen
+constexpr std::size_t RECEIVE_BYTES = 512 * KiB;   // received, then summed while in the cache
+constexpr std::size_t STEPS_MAX = 4096;            // then other streams have their turn
+constexpr std::size_t RUNS_MAX = 256;              // of one receive
 
 Inbound::Progress progress_of(ssize_t received) {
   if (received > 0) return Inbound::Progress::more;
@@ -56,6 +56,8 @@ Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
     std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);  // within staging_
     end_ -= begin_;
     begin_ = 0;
+    // At most HEADER_BYTES + TABLE_BYTES_MAX + READ_AHEAD_BYTES: the header was checked before.
+    staging_.resize(std::max(staging_.size(), bytes + READ_AHEAD_BYTES));
   }
   while (end_ - begin_ < bytes) {
     const std::size_t room = begin_ + bytes + READ_AHEAD_BYTES - end_;

@@ -47,15 +47,17 @@ inline std::uint16_t free_port() {
 
 class LocalCluster {
  public:
-  /// `advertised`: what the map says instead of the nodes' own addresses (proxies).
+  /// `advertised`: what the map says instead of the nodes' own addresses, `listening`.
   explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB,
-                        const std::vector<std::string>& advertised = {})
+                        const std::vector<std::string>& advertised = {},
+                        const std::vector<std::string>& listening = {})
       : arena_bytes_(arena_bytes), seeds_(advertised) {
     map_.epoch = 1;
     map_.list_hash[0] = std::byte{7};
     for (std::size_t node = 0; node < nodes; ++node) {
       const std::string name = "node-" + std::to_string(node);
-      addresses_.push_back("127.0.0.1:" + std::to_string(free_port()));
+      addresses_.push_back(listening.empty() ? "127.0.0.1:" + std::to_string(free_port())
+                                             : listening[node]);
       wire::MapNode entry;
       entry.id = node_id(name);
       if (advertised.empty()) seeds_.push_back(addresses_.back());

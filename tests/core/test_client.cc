@@ -242,6 +242,45 @@ TEST_CASE("announced operations are handed out once, and the descriptor says whe
   CHECK(client->finished(3).empty());
 }
 
+TEST_CASE("streams leave from the client's own addresses, and unverified reads work too") {
+  LocalCluster cluster(1, 128 * MiB);
+  ClientOptions options = cluster.options();
+  options.local = {"127.0.0.2", "127.0.0.3"};
+  options.streams = 4;
+  options.is_verifying = false;
+  auto client = cluster.client(options);
+  Batch batch(64, 200'000, 200'000);
+
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 64);
+  CHECK(count_of(end_of(client->get_pages("ns", batch.keys, batch.into(), {})), Status::ok) == 64);
+
+  CHECK(batch.room == batch.values);
+}
+
+TEST_CASE("a node with a dead and a live address is reached by the live one") {
+  const std::string dead = "127.0.0.1:" + std::to_string(free_port());
+  const std::string live = "127.0.0.1:" + std::to_string(free_port());
+  LocalCluster cluster(1, 64 * MiB, {dead + "+" + live}, {live});
+  ClientOptions options = cluster.options();
+  options.seeds = {live};
+  auto client = cluster.client(options);
+  Batch batch(20, 200'000, 200'000);
+
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 20);
+}
+
+TEST_CASE("a wildcard address in the map stands for the seed's host") {
+  const std::string port = std::to_string(free_port());
+  LocalCluster cluster(1, 64 * MiB, {"0.0.0.0:" + port}, {"0.0.0.0:" + port});
+  ClientOptions options = cluster.options();
+  options.seeds = {"127.0.0.1:" + port};
+
+  auto client = cluster.client(options);
+  const auto ping = client->ping({});
+
+  CHECK(end_of(ping).nodes[0].state == 1);
+}
+
 TEST_CASE("calls that break a rule end as invalid, and say which") {
   LocalCluster cluster(1);
   auto client = cluster.client();
