@@ -65,6 +65,16 @@ def test_a_child_that_never_gets_ready_costs_its_deadline(tmp_path):
             child.wait_ready(timeout_s=0.01)
 
 
+def test_the_last_words_are_those_of_a_child_that_ended(tmp_path):
+    talk = "import sys; print('fine', file=sys.stderr); " + READY
+    with Children(tmp_path) as children:
+        children.start("alive", [sys.executable, "-c", talk]).wait_ready()
+        dead = children.start("dead", [sys.executable, "-c", "raise SystemExit('no luck')"])
+        dead.process.wait()
+
+        assert children.last_words() == "dead said: no luck"
+
+
 def test_all_children_end_with_the_context(tmp_path):
     with Children(tmp_path) as children:
         started = [children.start(f"c{n}", [sys.executable, "-c", READY]) for n in range(3)]

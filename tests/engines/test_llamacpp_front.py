@@ -35,6 +35,16 @@ class AwayStore(MemoryStore):
         raise Unavailable("away")
 
 
+class BrokenStore(MemoryStore):
+    """A store with a mistake in it."""
+
+    def stat(self, path, **options):
+        raise TypeError("our mistake")
+
+    def put(self, path, buffers, **options):
+        raise TypeError("our mistake")
+
+
 class GatedStore(MemoryStore):
     """Acknowledges puts only when the gate is open."""
 
@@ -134,12 +144,13 @@ def test_the_last_event_leaves_only_after_the_save_is_acknowledged(tmp_path):
     assert play(store, tmp_path, work) == ([False, False], True)
 
 
-def test_a_store_that_is_away_costs_no_answer(tmp_path):
+@pytest.mark.parametrize("store", [AwayStore, BrokenStore])
+def test_a_store_that_is_away_or_broken_costs_no_answer(tmp_path, store):
     async def work(front):
         answer = await front.complete(PROMPT)
         return answer.status_code, answer.json()["tokens"], front.counts
 
-    status, tokens, counts = play(AwayStore(), tmp_path, work)
+    status, tokens, counts = play(store(), tmp_path, work)
 
     assert (status, tokens) == (200, [31, 32, 33])
     assert (counts.restore_failures, counts.save_failures) == (1, 1)

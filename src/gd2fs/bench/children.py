@@ -74,6 +74,10 @@ class Child:
         if self.process.stdout:
             self.process.stdout.close()
 
+    def has_spoken(self) -> bool:
+        """Whether anything was said on its standard error."""
+        return self._log.stat().st_size > 0
+
     def log_tail(self) -> str:
         """The last words of its standard error, on one line."""
         text = self._log.read_text(encoding="utf-8", errors="replace")
@@ -114,6 +118,14 @@ class Children:
         child = Child(name, command, self._log_directory / f"{name}.log")
         self._children.append(child)
         return child
+
+    def last_words(self) -> str:
+        """What the children last said on standard error, those that have ended first."""
+        talkative = sorted(
+            (child for child in self._children if child.has_spoken()),
+            key=lambda child: child.process.poll() is None,
+        )
+        return f"{talkative[0].name} said: {talkative[0].log_tail()}" if talkative else ""
 
 
 def _die_with_parent() -> None:

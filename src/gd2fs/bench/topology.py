@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from gd2fs.bench.reference import make_script
 from gd2fs.bench.workload import USER_ENDS, Script, Workload, session_texts
 from gd2fs.engines.llamacpp.gguf import ModelShape, read_shape
 from gd2fs.engines.llamacpp.native import engine_version
+from gd2fs.errors import Unavailable
 
 CTX_STEP = 256  # llama.cpp rounds a slot's tokens up to it
 BYTES_PER_TOKEN_MIN = 2  # of texts from a file, to size the reference's slot
@@ -183,8 +185,13 @@ class Run:
             children, setup, count=setup.instances, slots=setup.slots, ctx=ctx, options=options
         )
 
-    def _children(self) -> Children:
-        return Children(Path(tempfile.mkdtemp(dir=self._directory)))
+    @contextmanager
+    def _children(self) -> Iterator[Children]:
+        with Children(Path(tempfile.mkdtemp(dir=self._directory))) as own:
+            try:
+                yield own
+            except Unavailable as error:
+                raise Unavailable(str(error), hint=own.last_words() or error.hint) from error
 
     def _private_cache_mib(self, ctx: int) -> int:
         return self._setup.cache_ram_mib(ctx=ctx, kv_bytes_per_token=self._shape.kv_bytes_per_token)

@@ -84,9 +84,9 @@ class Turns:
                     self.counts.restore_misses += 1
                     return None
                 restored = await self.engine.restore(slot, file.name)
-            except (GD2FSError, OSError) as error:
+            except Exception as error:  # as in `_save`
                 self.counts.restore_failures += 1
-                log.warning("not restored, computing instead: %s", error)
+                _log_failure("not restored, computing instead", error)
                 return None
         self.counts.restores += 1
         self.counts.restored_bytes += restored.size_bytes
@@ -106,9 +106,9 @@ class Turns:
             try:
                 await self.engine.save(slot, file.name)
                 count = await asyncio.to_thread(self.store.keep, conversation.kept_as, file)
-            except (GD2FSError, OSError) as error:
+            except Exception as error:  # whatever is wrong with the store costs no answer
                 self.counts.save_failures += 1
-                log.warning("not saved: %s", error)
+                _log_failure("not saved", error)
                 return
         self.counts.saves += 1
         self.counts.saved_bytes += count
@@ -122,6 +122,11 @@ class Turns:
         if timings is not None:
             self.counts.reused_tokens += timings.cache_n
             self.counts.computed_tokens += timings.prompt_n
+
+
+def _log_failure(what: str, error: Exception) -> None:
+    is_expected = isinstance(error, GD2FSError | OSError)
+    log.warning("%s: %s", what, error, exc_info=None if is_expected else error)
 
 
 @dataclass(frozen=True, slots=True)
