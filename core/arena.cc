@@ -172,31 +172,80 @@ std::optional<Error> fill_file(int descriptor, const std::string& path, std::siz
                                             : system_fault("cannot take room for " + path, errno);
 }
 
+Error open_fault(const std::string& path, int fault) {
+  Error error = system_fault("cannot open arena file " + path, fault);
+  switch (fault) {
+    case ENOENT:
+    case ENOTDIR: error.hint = "make its directory first, or name a file elsewhere"; break;
+    case EISDIR: error.hint = "name a file in it: `--arena file:" + path + "/arena`"; break;
+    case ELOOP: error.hint = "name the file itself: links are not followed"; break;
+    case EACCES:
+    case EPERM:
+    case EROFS: error.hint = "name a file that this user may write"; break;
+    default: error.hint = "name another file: `--arena file:PATH`";
+  }
+  return error;
+}
+
+/// An open arena file, locked. Given up, it is as it was before: gone when it was made here.
+class ArenaFile {
+ public:
+  explicit ArenaFile(std::string path) : path_(std::move(path)) {}
+  ArenaFile(const ArenaFile&) = delete;
+  ArenaFile& operator=(const ArenaFile&) = delete;
+  ~ArenaFile() {
+    if (descriptor_ < 0) return;
+    // Only under the lock: else it may be the file of a node that was quicker.
+    if (is_locked_ && is_new_) ::unlink(path_.c_str());
+    if (is_locked_ && !is_new_ && ftruncate(descriptor_, first_bytes_) != 0) errno = 0;
+    close(descriptor_);
+  }
+
+  int open() {
+    constexpr int FLAGS = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    descriptor_ = ::open(path_.c_str(), FLAGS | O_CREAT | O_EXCL, 0600);
+    is_new_ = descriptor_ >= 0;
+    if (!is_new_ && errno == EEXIST) descriptor_ = ::open(path_.c_str(), FLAGS);
+    return descriptor_;
+  }
+  bool lock(off_t first_bytes) {
+    first_bytes_ = first_bytes;
+    is_locked_ = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    return is_locked_;
+  }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  const std::string path_;
+  int descriptor_ = -1;
+  bool is_new_ = false;
+  bool is_locked_ = false;
+  off_t first_bytes_ = 0;
+};
+
 Result<Mapping> map_file(const std::string& path, std::size_t bytes) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (descriptor < 0) return system_fault("cannot open arena file " + path, errno);
-  const auto refuse = [&](Error error) -> Result<Mapping> {
-    close(descriptor);
-    return error;
-  };
+  ArenaFile file(path);
+  const int descriptor = file.open();
+  if (descriptor < 0) return open_fault(path, errno);
   struct stat now {};
   if (fstat(descriptor, &now) != 0 || !S_ISREG(now.st_mode)) {
-    return refuse({"cannot use " + path + " as an arena: it is not a regular file",
-                   "name a file: `--arena file:PATH`"});
+    return Error{"cannot use " + path + " as an arena: it is not a regular file",
+                 "name a file: `--arena file:PATH`"};
   }
   const auto now_bytes = static_cast<std::size_t>(now.st_size);
   if (now_bytes != 0 && now_bytes != bytes) {
-    return refuse({"cannot use " + path + " as an arena of " + size_text(bytes) + ": it holds " +
-                       size_text(now_bytes),
-                   "remove the file, or ask for an arena of its size"});
+    return Error{"cannot use " + path + " as an arena of " + size_text(bytes) + ": it holds " +
+                     size_text(now_bytes),
+                 "remove the file, or ask for an arena of its size"};
   }
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    return refuse({"cannot use " + path + " as an arena: another node holds it",
-                   "give each node a file of its own"});
+  if (!file.lock(now.st_size)) {
+    return Error{"cannot use " + path + " as an arena: another node holds it",
+                 "give each node a file of its own"};
   }
-  if (auto fault = fill_file(descriptor, path, bytes)) return refuse(*fault);
+  if (auto fault = fill_file(descriptor, path, bytes)) return *fault;
   auto mapping = map_shared(descriptor, bytes, path);
-  return mapping ? mapping : refuse(mapping.error());
+  if (mapping) file.release();
+  return mapping;
 }
 
 Result<Mapping> map_rung(Rung rung, const std::string& path, std::size_t bytes) {

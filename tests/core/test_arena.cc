@@ -155,6 +155,26 @@ TEST_CASE("a file that is no arena of that size is left as it is") {
   CHECK(now.st_size == 8);
 }
 
+TEST_CASE("what is no place for a file is refused with a hint") {
+  Folder folder;
+  CHECK(refusal({4 * MiB, Rung::file, folder.path}).hint.find(folder.path + "/arena") !=
+        std::string::npos);
+  CHECK(refusal({4 * MiB, Rung::file, folder.path + "/none/arena"}).hint.find("directory") !=
+        std::string::npos);
+}
+
+TEST_CASE("a refused file leaves nothing behind, and one that was there as it was") {
+  Folder folder;
+  struct stat now {};
+  refusal({7 * TiB, Rung::file, folder.file()});
+  CHECK(stat(folder.file().c_str(), &now) != 0);
+
+  close(open(folder.file().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  refusal({7 * TiB, Rung::file, folder.file()});
+  REQUIRE(stat(folder.file().c_str(), &now) == 0);
+  CHECK(now.st_size == 0);
+}
+
 TEST_CASE("a file that cannot be made or filled is refused with its name") {
   const Folder folder;
   CHECK(refusal({4 * MiB, Rung::file, folder.path}).message.find(folder.path) != std::string::npos);
