@@ -8,6 +8,7 @@ file            gd2fs://HOST[:PORT],HOST[:PORT]/dir/file?cluster=NAME
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote, unquote
@@ -56,6 +57,24 @@ def parse_dp(dp: str | Sequence[str]) -> tuple[str, ...]:
     """
     addresses = [_local_address(entry) for entry in _entries(dp)]
     return tuple(str(address) for address in addresses if not address.is_loopback)
+
+
+def check_dp(addresses: Sequence[str]) -> None:
+    """Try to bind to each of the client's own addresses.
+
+    Raises:
+        InvalidRequest: It is no address of this machine.
+    """
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.bind((address, 0))
+        except OSError as cause:
+            raise InvalidRequest(
+                f"`tcp://{address}` is not an address of this machine: {cause.strerror or cause}",
+                hint="name a local IP address, `ip address` lists them, or leave it out",
+            ) from cause
 
 
 def parse_file_address(uri: str) -> FileAddress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import SupportsIndex
 
+from gd2fs import _core
 from gd2fs.errors import InvalidRequest
 
 UINT32_MAX = 2**32 - 1
@@ -54,3 +55,48 @@ def list_limit(limit: int) -> int:
     if whole("limit", limit, LIST_MAX) == 0:
         raise InvalidRequest("`limit` is 0", hint=f"give 1 to {LIST_MAX}")
     return int(limit)
+
+
+def chunk_size(chunk_bytes: int | None) -> int:
+    """A chunk size as the wire takes it: 0 is the default one. Raises InvalidRequest."""
+    if chunk_bytes is None:
+        return 0
+    size = whole("chunk_bytes", chunk_bytes)
+    if size % _core.CHUNK_BYTES_MIN or not 0 < size <= _core.CHUNK_BYTES_MAX:
+        raise InvalidRequest(
+            f"`chunk_bytes` is {size}, not a multiple of {_core.CHUNK_BYTES_MIN} "
+            f"up to {_core.CHUNK_BYTES_MAX}",
+            hint="give a multiple of 64 KiB, up to 1 GiB, or leave it out for 4 MiB",
+        )
+    return size
+
+
+def generation_of(if_generation: int | None) -> int:
+    """A generation as the wire takes it: 0 is any. Raises InvalidRequest."""
+    if if_generation is None:
+        return 0
+    if whole("if_generation", if_generation) == 0:
+        raise InvalidRequest(
+            "`if_generation` is 0, and no file has that one",
+            hint="pass `generation` of a `FileStat`, or leave it out",
+        )
+    return int(if_generation)
+
+
+def prefix_bytes(prefix: str) -> bytes:
+    """A prefix of paths as it travels; its last component may be the start of one.
+
+    Raises:
+        InvalidRequest: No path starts so.
+    """
+    name = name_bytes(prefix)
+    parts = name.split(b"/")
+    # Completed to the shortest path that starts so: if that breaks a rule, each of them does.
+    path = name + (b"x" if parts[-1] in (b"", b".", b"..") else b"")
+    path += b"/x" if len(parts) <= 2 else b""
+    fault = _core.path_fault(path)
+    if fault:
+        raise InvalidRequest(
+            f"prefix `{prefix}` {fault}", hint="start with `/`, as in `/namespace/na`"
+        )
+    return name

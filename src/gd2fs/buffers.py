@@ -2,15 +2,19 @@
 
 A buffer is anything with the buffer protocol (bytes, bytearray, memoryview, mmap, NumPy array),
 contiguous, and writable where bytes arrive; or ``(address, length)``, two ints that name memory
-of this process which the caller keeps alive. A call borrows its buffers until it returns; with
-await, until the await ends, however it ends.
+of this process. The caller vouches for that: it is mapped, writable where bytes arrive, and stays
+so; nothing checks it, and an address that is not mapped ends the process. A call borrows its
+buffers until it returns; with await, until the await ends, however it ends.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gd2fs.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -19,6 +23,39 @@ if TYPE_CHECKING:
     Target: TypeAlias = WriteableBuffer | tuple[int, int]
     Sources: TypeAlias = Source | Sequence[Source]
     Targets: TypeAlias = Target | Sequence[Target]
+
+
+BUFFER_BYTES_MAX = 64 << 30  # that we allocate for a caller who did not say how much it may be
+UNCHECKED_BYTES_MAX = 64 << 20  # so much is there, or the process is about to end anyway
+MEMINFO = Path("/proc/meminfo")
+
+
+def new_buffer(what: str, size: int) -> bytearray:
+    """``size`` bytes for the answer of a call.
+
+    Raises:
+        InvalidRequest: They are more than ``BUFFER_BYTES_MAX``, or than the machine has free.
+    """
+    if size <= UNCHECKED_BYTES_MAX:
+        return bytearray(size)
+    bytes_max = min(BUFFER_BYTES_MAX, _free_bytes())
+    try:
+        if size <= bytes_max:
+            return bytearray(size)
+    except MemoryError:
+        pass
+    raise InvalidRequest(
+        f"{what}: it is {size - 1} bytes, more than the {bytes_max} that memory has for it",
+        hint="read it in ranges",
+    )
+
+
+def _free_bytes() -> int:
+    for line in MEMINFO.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) << 10
+    return BUFFER_BYTES_MAX
 
 
 def views_of(buffers: Any) -> list[memoryview]:

@@ -33,6 +33,8 @@ class Status(IntEnum):
     UNAVAILABLE = 64
 
 
+NODE_ANSWERED = "` answered "  # in the message of a node's answer, as core/call.cc writes it
+
 _LASTING = {
     Status.GONE: "create it first",
     Status.FULL: "store less at once, or give the nodes more memory",
@@ -61,8 +63,9 @@ def check(call: Call, what: str, answers: Collection[Status] = (Status.OK,)) -> 
     if status in answers:
         return status
     message = call.message or status.name.lower()
-    is_told = call.message and status is not Status.INVALID  # whose message names no subject
-    raise error_of(status, message if is_told else f"{what}: {message}")
+    # What the client itself finds invalid names no subject; what a node answers does.
+    is_told = status is not Status.INVALID or NODE_ANSWERED in message
+    raise error_of(status, message if call.message and is_told else f"{what}: {message}")
 
 
 def error_of(status: Status, message: str) -> GD2FSError:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gd2fs import _core
 from gd2fs.answers import FileStat, Listing, NodeStatus
-from gd2fs.argument import list_limit, name_bytes, seconds, whole
+from gd2fs.argument import (
+    chunk_size,
+    generation_of,
+    list_limit,
+    name_bytes,
+    prefix_bytes,
+    seconds,
+    whole,
+)
 from gd2fs.buffers import views_of
 from gd2fs.errors import Closed, InvalidRequest
 from gd2fs.testing.memory_pages import MemoryPages, refuse
@@ -79,9 +87,7 @@ class MemoryStore:
         if_absent: bool = False,
         timeout_s: float | None = None,
     ) -> FileStat:
-        wanted = whole("chunk_bytes", chunk_bytes or _core.CHUNK_BYTES_DEFAULT)
-        if wanted % _core.CHUNK_BYTES_MIN or not 0 < wanted <= _core.CHUNK_BYTES_MAX:
-            raise InvalidRequest(f"`chunk_bytes` is {wanted}", hint="a multiple of 64 KiB to 1 GiB")
+        wanted = chunk_size(chunk_bytes) or _core.CHUNK_BYTES_DEFAULT
         end_s = self._end_s(seconds(ttl_s))
         file = self._find(path)
         if file is not None and if_absent:
@@ -105,7 +111,7 @@ class MemoryStore:
         if end > _core.FILE_BYTES_MAX:
             raise InvalidRequest(f"write {path}: it would end at {end}", hint="1 TiB at most")
         file = self._must_find(path)
-        if if_generation not in (None, file.generation):
+        if generation_of(if_generation) not in (0, file.generation):
             raise InvalidRequest(f"write {path}: another file by now", hint="make it again")
         if content:
             file.content.extend(bytes(max(0, end - len(file.content))))
@@ -155,7 +161,7 @@ class MemoryStore:
         return None if file is None else file.stat
 
     def truncate(self, path: str, size: int, *, timeout_s: float | None = None) -> None:
-        size = whole("size", size)
+        size = whole("size", size, _core.FILE_BYTES_MAX)
         file = self._must_find(path)
         if size > len(file.content):
             raise InvalidRequest(
@@ -173,6 +179,7 @@ class MemoryStore:
         self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None
     ) -> Listing[str]:
         self.check_open()
+        prefix_bytes(prefix)
         entries = [
             (path, len(self._files[path].content))
             for path in sorted(self._files, key=name_bytes)
