@@ -20,8 +20,9 @@ from gd2fs.argument import name_bytes, whole
 from gd2fs.client import connect
 from gd2fs.completion import Completions, Start, Steps
 from gd2fs.config import client_config
-from gd2fs.errors import GD2FSError, InvalidRequest
-from pygd2fs.memory import IOMEM, SGE, UINT64_MAX, memories_of
+from gd2fs.errors import Closed, GD2FSError, InvalidRequest
+from gd2fs.fork import abandon, close_in_children, leak
+from pygd2fs.memory import IOMEM, SGE, UINT64_MAX, is_writable, memories_of
 from pygd2fs.request import Request
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ DEREGISTER_S = 60.0  # more than any deadline: requests end by themselves before
 
 class Client:
     """A client of the cluster ``cluster``. Thread-safe.
+
+    Not for use across a fork: in the child ``RegIOMEM``, ``Create``, ``Read`` and ``Write`` return
+    None, ``Wait`` returns [], and awaited requests end at once. Make a new client there.
 
     Args:
         cpaddr: ``gd2fs://HOST:7527,gd2fs://HOST2:7527``; scheme and port may be left out.
@@ -70,10 +74,17 @@ class Client:
         self._requests: dict[int, tuple[Request, Sequence[SGE]]] = {}
         self._connecting = threading.Lock()  # Guards: _awaiting, made at the first await.
         self._awaiting: _Awaiting | None = None
+        self._is_forked = False  # this is the copy of a child, and its threads are elsewhere
+        close_in_children(self)
 
     def RegIOMEM(self, address: int, length: int) -> IOMEM | None:
-        """Register memory of this process; None when it is no valid range."""
-        if address <= 0 or length <= 0 or address + length > UINT64_MAX:
+        """Register memory of this process; None when not all of it is mapped, writable memory.
+
+        The caller keeps it so until it is deregistered.
+        """
+        if self._is_forked or address <= 0 or length <= 0 or address + length > UINT64_MAX:
+            return None
+        if not is_writable(address, length):
             return None
         return IOMEM(address, length)
 
@@ -83,6 +94,8 @@ class Client:
         with self._lock:
             iomem.is_registered = False
             calls = [request._call for request in iomem.users if request._call]
+        if self._is_forked:
+            return
         for call in calls:
             call.wait(max(0, round((end - time.monotonic()) * 1e3)))
 
@@ -119,6 +132,8 @@ class Client:
         Args:
             timeout_ms: -1 blocks until at least one has ended, 0 polls.
         """
+        if self._is_forked:
+            return []
         end = time.monotonic() + timeout_ms / 1e3
         poll = select.poll()
         poll.register(self._core.fileno(), select.POLLIN)
@@ -147,6 +162,19 @@ class Client:
     ) -> Request:
         """As ``Write``, awaited as ``ReadAsync`` is."""
         return await self._await_end(sges, _writer(path, offset, sges))
+
+    def forget_parent(self) -> None:
+        """In a forked child: nothing is under way here, and nothing can be started."""
+        self._is_forked = True
+        abandon(self._core)
+        leak(self._requests)
+        self._requests = {}
+        if self._awaiting:
+            leak(self._awaiting)
+            abandon(self._awaiting.core)
+        self._awaiting = None
+        self._lock = threading.Lock()  # a thread of the parent may have held the old ones
+        self._connecting = threading.Lock()
 
     def _begin(self, request: Request, sges: Sequence[SGE], bind: Bind) -> Request | None:
         cookie = next(self._cookies)
@@ -199,6 +227,8 @@ class Client:
 
     def _make_awaiting(self) -> _Awaiting:
         with self._connecting:
+            if self._is_forked:
+                raise Closed("the client was made before fork", hint="make a new one in the child")
             if self._awaiting is None:
                 core = connect(self._config)
                 self._awaiting = _Awaiting(core, Completions(core))

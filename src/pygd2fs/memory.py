@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pygd2fs.request import Request
 
 UINT64_MAX = 2**64 - 1
+MAPS = Path("/proc/self/maps")  # of this process, sorted: `START-END rwxp ...`
 
 
 class IOMEM:
@@ -48,3 +50,19 @@ class SGE:
 def memories_of(sges: Iterable[SGE]) -> list[IOMEM]:
     """Each range that a scatter list uses, once."""
     return list({id(sge.iomem): sge.iomem for sge in sges if sge.iomem}.values())
+
+
+def is_writable(address: int, length: int) -> bool:
+    """Whether all of the range is mapped now, readable and writable."""
+    end = address + length
+    for line in MAPS.read_text("ascii", "replace").splitlines():
+        span, rights = line.split(maxsplit=2)[:2]
+        first, stop = (int(number, 16) for number in span.split("-"))
+        if stop <= address:
+            continue
+        if first > address or not rights.startswith("rw"):
+            return False
+        address = stop
+        if address >= end:
+            return True
+    return False
