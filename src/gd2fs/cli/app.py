@@ -1,10 +1,11 @@
 """App: gathers the commands, runs one, and turns what went wrong into two lines and a status.
 
-Exit status: 0 done, 1 an error, 2 wrong usage, 3 a miss, 130 interrupted.
+Exit status: 0 done, 1 an error, 2 wrong usage, 3 a miss, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,13 +13,14 @@ from typing import Any
 
 import typer
 
-from gd2fs.cli import bench, files, serve, status, transfer
+from gd2fs.cli import Terminated, bench, files, serve, status, transfer
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
 
 EXIT_ERROR = 1
 EXIT_MISS = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 app = typer.Typer(
     name="gd2fs",
@@ -33,11 +35,15 @@ for group in (serve, transfer, files, status, bench):
     group.register(app)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(words: Sequence[str]) -> int:
     """Run one command and return its exit status. No user's mistake ends in a traceback."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name need not fit the locale
     try:
-        return app(args=words, prog_name="gd2fs", standalone_mode=False) or 0
+        status = app(args=list(words), prog_name="gd2fs", standalone_mode=False) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what cannot be written is an error of the command
+        return status
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whichever click it carries
             return _report_usage(error)
@@ -48,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print_error("interrupted")
         return EXIT_INTERRUPTED
+    except Terminated:
+        print_error("terminated")
+        return EXIT_TERMINATED
 
 
 def _report_miss(miss: Miss) -> int:
@@ -61,21 +70,30 @@ def _report_ours(error: GD2FSError) -> int:
 
 
 def _report_pipe(_: BrokenPipeError) -> int:
-    # The reader of our output is gone; what is still buffered must not raise again at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     return EXIT_ERROR
 
 
 def _report_system(error: OSError) -> int:
+    _drop_output()
     where = f": {error.filename}" if error.filename else ""
     print_error(f"{(error.strerror or str(error)).lower()}{where}")
     return EXIT_ERROR
 
 
+def _drop_output() -> None:
+    """What cannot be written and is still buffered must not raise again at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _report_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "gd2fs"
-    message = error.format_message().rstrip(".").replace("'", "`")
+    message = " ".join(error.format_message().split()).rstrip(".").replace("'", "`")
     if message:  # none: the help was all that could be said
         print_error(message[:1].lower() + message[1:], hint=f"run `{command} --help`")
     return error.exit_code

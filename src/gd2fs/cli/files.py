@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
-from gd2fs import Client
-from gd2fs.cli.output import format_bytes, print_json, print_note, print_warning
+from gd2fs import Client, Listing
+from gd2fs.cli.output import (
+    format_bytes,
+    print_json,
+    print_note,
+    print_warning,
+    printable_name,
+)
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, Target, parse_target
 from gd2fs.cli.transfer import stat_or_fail
 from gd2fs.errors import InvalidRequest, Unavailable
 
 LIST_BATCH = 1000  # names of one request
+TRY_AGAIN = "run it again when all nodes are back: `gd2fs status` names them"
 
 PathArgument = Annotated[
     str, typer.Argument(metavar="PATH", help="/namespace/name, or a gd2fs:// URI")
@@ -43,7 +50,7 @@ def ls(
             print_json({"files": entries})
             return
         for name, size in _entries(client, target):
-            print(f"{format_bytes(size):>10}  {name}")
+            print(f"{format_bytes(size):>10}  {printable_name(name)}")
 
 
 def stat(
@@ -61,7 +68,7 @@ def stat(
         print_json(values)
         return
     for name, value in values.items():
-        print(f"{name:<12} {value}")
+        print(f"{name:<12} {printable_name(str(value))}")
 
 
 def rm(
@@ -85,17 +92,20 @@ def rm(
 
 
 def _entries(client: Client, target: Target) -> Iterator[tuple[str, int]]:
-    after = ""
     is_partial = False
-    while True:
-        listing = client.list(target.path, after=after, limit=LIST_BATCH)
+    for listing in _listings(client, target):
         is_partial = is_partial or listing.is_partial
         yield from listing.entries
-        if not listing.next:
-            break
-        after = listing.next
     if is_partial:
         print_warning("some nodes did not answer: the list is not complete")
+
+
+def _listings(client: Client, target: Target) -> Iterator[Listing[str]]:
+    after: str | None = ""
+    while after is not None:
+        listing = client.list(target.path, after=after, limit=LIST_BATCH)
+        yield listing
+        after = listing.next
 
 
 def _remove_below(client: Client, target: Target) -> int:
@@ -104,12 +114,30 @@ def _remove_below(client: Client, target: Target) -> int:
         return client.clear(below.strip("/"))
     if below == "/":
         raise InvalidRequest("`/` is every namespace", hint="name one: `gd2fs rm -r /namespace`")
-    doomed = [name for name, _ in _entries(client, Target(below, target.cp, target.cluster))]
-    count = sum(client.unlink(name) for name in [target.path.rstrip("/"), *doomed])
-    if count < len(doomed):
-        raise Unavailable(f"{len(doomed) - count} files below {below} stayed", hint="try again")
+    listings = list(_listings(client, Target(below, target.cp, target.cluster)))
+    doomed = [target.path.rstrip("/")] + [name for each in listings for name, _ in each.entries]
+    count = _unlink_all(client, doomed, below)
+    if any(listing.is_partial for listing in listings):
+        raise Unavailable(
+            f"{count} files removed at or below {below}, but some nodes did not answer, "
+            "so others may be left",
+            hint=TRY_AGAIN,
+        )
     if not count:
         raise InvalidRequest(f"nothing is at or below {below}", hint="list with `gd2fs ls`")
+    return count
+
+
+def _unlink_all(client: Client, names: list[str], below: str) -> int:
+    count = 0
+    for name in names:
+        try:
+            count += client.unlink(name)
+        except Unavailable as error:
+            raise Unavailable(
+                f"{count} files removed at or below {below}, others stayed: {error}",
+                hint=TRY_AGAIN,
+            ) from error
     return count
 
 

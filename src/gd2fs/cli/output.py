@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -13,6 +14,7 @@ from rich.progress import (
     DownloadColumn,
     Progress,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
@@ -55,8 +57,33 @@ def print_miss(miss: Miss) -> None:
 
 def print_note(message: str) -> None:
     """Write one line to stderr for a person; nothing when no person looks."""
-    if sys.stderr.isatty():
-        _stderr().print(Text(message), soft_wrap=True)
+    if is_terminal(sys.stderr):
+        _stderr().print(Text(printable(message)), soft_wrap=True)
+
+
+def is_terminal(stream: IO[Any] | None) -> bool:
+    """Whether a person looks at ``stream``; None is one that was closed before our start."""
+    return stream is not None and stream.isatty()
+
+
+def printable(text: str) -> str:
+    """``text`` with what a terminal would obey or hide written as `ls -b` does: `\\n`, `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
+
+
+def printable_name(name: str) -> str:
+    """As ``printable``, for one name: its own backslashes are doubled."""
+    return printable(name.replace("\\", "\\\\"))
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, see `name_text`
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def format_bytes(count: int) -> str:
@@ -73,7 +100,7 @@ def format_bytes(count: int) -> str:
 def progress_of(label: str, total_bytes: int | None) -> Iterator[Callable[[int], None]]:
     """Give a function to call with every count of bytes that moved; draws a bar on a terminal."""
     is_short = total_bytes is not None and total_bytes < PROGRESS_BYTES_MIN
-    if is_short or not sys.stderr.isatty():
+    if is_short or not is_terminal(sys.stderr):
         yield lambda _: None
         return
     columns = (
@@ -84,8 +111,24 @@ def progress_of(label: str, total_bytes: int | None) -> Iterator[Callable[[int],
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=_stderr(), transient=True) as bar:
-        task = bar.add_task(label, total=total_bytes)
+        task = bar.add_task(printable(label), total=total_bytes)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def pulse_of(label: str, total_bytes: int) -> Iterator[None]:
+    """Show on a terminal that something long goes on that cannot tell how far it is."""
+    if total_bytes < PROGRESS_BYTES_MIN or not is_terminal(sys.stderr):
+        yield
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_stderr(), transient=True) as bar:
+        bar.add_task(printable(f"{label}, {format_bytes(total_bytes)}"), total=None)
+        yield
 
 
 def _stderr() -> Console:
@@ -93,5 +136,5 @@ def _stderr() -> Console:
 
 
 def _print_labelled(label: str, style: str, message: str) -> None:
-    line = " ".join(message.split("\n"))
-    _stderr().print(Text.assemble((f"{label}: ", style), line), soft_wrap=True)
+    line = Text.assemble((f"{label}: ", style), printable(message))
+    _stderr().print(line, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from gd2fs.cli.output import print_warning
+from gd2fs.cli.output import print_warning, printable
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import NodeConfig
 from gd2fs.node import Node
@@ -110,7 +110,7 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         print_warning(record.getMessage()) if record.levelno >= logging.WARNING else print(
-            record.getMessage(), file=sys.stderr
+            printable(record.getMessage()), file=sys.stderr
         )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gd2fs import Client, NodeStatus, __version__
-from gd2fs.cli.output import format_bytes, print_json, print_warning
+from gd2fs.cli.output import format_bytes, print_json, print_warning, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption
 
 BAR_CELLS = 10
@@ -59,9 +59,9 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
         used = node.arena_bytes - node.arena_free_bytes
         is_known = node.arena_bytes > 0
         table.add_row(
-            node.name,
+            printable(node.name),
             node.state,
-            node.rung or "-",
+            printable(node.rung or "-"),
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",
             _bar(used, node.arena_bytes),

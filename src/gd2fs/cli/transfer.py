@@ -1,13 +1,14 @@
-"""Transfer: `put` and `get`. A file of any size moves through two windows of memory."""
+"""Transfer: `put` and `get`. A put is one call on a mapping, a get moves through two windows."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import mmap
 import os
 import secrets
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,15 +17,23 @@ from typing import Annotated, BinaryIO
 import typer
 
 from gd2fs import Client, FileStat
-from gd2fs.cli.output import Miss, print_note, progress_of
+from gd2fs.cli.output import Miss, print_note, progress_of, pulse_of
 from gd2fs.cli.target import ClusterOption, CpOption, Target, parse_target
-from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
+from gd2fs.config import TIMEOUT_S_MAX
+from gd2fs.errors import InvalidRequest, Unavailable
 
-WINDOW_BYTES = 64 << 20  # two of these are all the memory a transfer takes
+WINDOW_BYTES = 64 << 20  # two of these are all the memory a get takes
 WINDOW_TIMEOUT_S = 30.0  # so a link that moves less than 2 MiB/s is called dead
+PUT_TIMEOUT_S_MIN = 60.0
+PUT_BYTES_PER_S_MIN = 4_000_000  # a slower link is called dead
+HOLE = bytes(1 << 20)  # so many zeros, at a multiple of their size, are left out of a local file
 STANDARD = "-"
 
 Advance = Callable[[int], None]
+
+
+class Changed(Unavailable):
+    """The file is another one than when its transfer began."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,13 +51,14 @@ def put(
     cp: CpOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Store a local file. What was under that path before is replaced."""
+    """Store a local file, all of it or nothing. What was under that path before is replaced."""
     target = parse_target(path, cp=cp, cluster=cluster).check_file()
     with _open_source(local) as source, target.open() as client:
-        size = _regular_bytes(source)
-        with progress_of(f"put {target.path}", size) as advance:
-            moved = _upload(client, target, source, ttl_s=ttl_s, advance=advance)
-    print_note(f"{moved} bytes to {target.path}")
+        content = _content(source)
+        timeout_s = max(PUT_TIMEOUT_S_MIN, len(content) / PUT_BYTES_PER_S_MIN)
+        with pulse_of(f"put {target.path}", len(content)):
+            client.put(target.path, content, ttl_s=ttl_s, timeout_s=min(timeout_s, TIMEOUT_S_MAX))
+    print_note(f"{len(content)} bytes to {target.path}")
 
 
 def get(
@@ -59,16 +69,16 @@ def get(
 ) -> None:
     """Fetch a file. LOCAL appears whole or not at all."""
     target = parse_target(path, cp=cp, cluster=cluster).check_file()
+    if local == STANDARD and sys.stdout is None:
+        raise InvalidRequest("standard output is closed", hint="redirect it, or name a file")
     with target.open() as client:
-        facts = stat_or_fail(client, target)
-        with progress_of(f"get {target.path}", facts.size) as advance:
-            if local == STANDARD:
-                _download(client, target, facts, sys.stdout.buffer, advance)
-                sys.stdout.buffer.flush()
-                return
-            with _whole_file(_destination(local, target)) as sink:
-                _download(client, target, facts, sink, advance)
-    print_note(f"{facts.size} bytes to {local}")
+        try:
+            size = _fetch(client, target, local)
+        except Changed:
+            if local == STANDARD:  # a part of it is gone already
+                raise
+            size = _fetch(client, target, local)
+    print_note(f"{size} bytes to {local}")
 
 
 def stat_or_fail(client: Client, target: Target) -> FileStat:
@@ -89,88 +99,60 @@ def _parent(path: str) -> str:
 
 
 def _open_source(local: str) -> BinaryIO:
-    if local == STANDARD:
-        return open(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-    return open(local, "rb", buffering=0)
+    if local != STANDARD:
+        return open(local, "rb", buffering=0)
+    if sys.stdin is None:
+        raise InvalidRequest("standard input is closed", hint="redirect it, or name a file")
+    return open(os.dup(sys.stdin.fileno()), "rb", buffering=0)
 
 
-def _regular_bytes(source: BinaryIO) -> int | None:
+def _content(source: BinaryIO) -> mmap.mmap | bytes:
+    """All bytes of ``source``, from its start where it has one."""
     facts = os.fstat(source.fileno())
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+    if stat.S_ISREG(facts.st_mode) and facts.st_size:
+        with contextlib.suppress(OSError):  # not every file system has mappings
+            return mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+    with _copied(source) as copy:
+        size = os.fstat(copy.fileno()).st_size
+        return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
 
-def _upload(
-    client: Client, target: Target, source: BinaryIO, *, ttl_s: int | None, advance: Advance
-) -> int:
-    windows = _windows(source)
-    first = next(windows, memoryview(b""))
-    if len(first) < WINDOW_BYTES:
-        return client.put(target.path, first, ttl_s=ttl_s, timeout_s=WINDOW_TIMEOUT_S)
-    generation = _create_anew(client, target, ttl_s)
-    offset = 0
+@contextlib.contextmanager
+def _copied(source: BinaryIO) -> Iterator[BinaryIO]:
+    """A copy of ``source`` in a file without a name. Its mapping keeps it when it is closed."""
+    buffer = memoryview(bytearray(WINDOW_BYTES))
     try:
-        for window in itertools.chain([first], windows):
-            client.write(
-                target.path,
-                offset,
-                window,
-                if_generation=generation,
-                timeout_s=WINDOW_TIMEOUT_S,
-            )
-            offset += len(window)
-            advance(len(window))
-    except BaseException:
-        _remove_half(client, target, generation)
-        raise
-    return offset
+        with tempfile.TemporaryFile(buffering=0) as copy:
+            while count := source.readinto(buffer):  # type: ignore[attr-defined]
+                _write_all(copy, buffer[:count])
+            yield copy
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
 
 
-def _create_anew(client: Client, target: Target, ttl_s: int | None) -> int:
-    client.unlink(target.path)
-    return client.create(target.path, ttl_s=ttl_s, if_absent=True).generation
-
-
-def _remove_half(client: Client, target: Target, generation: int) -> None:
-    with contextlib.suppress(GD2FSError):  # half a file is worse than none
-        facts = client.stat(target.path)
-        if facts and facts.generation == generation:
-            client.unlink(target.path)
-
-
-def _windows(source: BinaryIO) -> Iterator[memoryview]:
-    """Yield the source in windows; of a regular file the next one is read meanwhile."""
-    size = _regular_bytes(source)
-    window_bytes = WINDOW_BYTES if size is None else max(1, min(WINDOW_BYTES, size))
-    if size is None:  # a pipe may block for ever: no thread waits on it
-        buffer = memoryview(bytearray(window_bytes))
-        yield from iter(lambda: _fill(source, buffer), b"")
-        return
-    buffers = [memoryview(bytearray(window_bytes)) for _ in range(2)]
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(_fill, source, buffers[0])
-        for turn in itertools.count(1):
-            window = ahead.result()
-            if not window:
-                return
-            ahead = reader.submit(_fill, source, buffers[turn % 2])
-            yield window
-
-
-def _fill(source: BinaryIO, buffer: memoryview) -> memoryview:
-    filled = 0
-    while filled < len(buffer):
-        count = source.readinto(buffer[filled:])  # type: ignore[attr-defined]
-        if not count:
-            break
-        filled += count
-    return buffer[:filled]
+def _write_all(sink: BinaryIO, part: memoryview) -> None:
+    while part:
+        part = part[sink.write(part) :]
 
 
 # ---- get -----------------------------------------------------------------------------------------
 
 
+def _fetch(client: Client, target: Target, local: str) -> int:
+    """Copy the file of one moment to ``local``; its bytes. Raises Changed when there was none."""
+    facts = stat_or_fail(client, target)
+    with progress_of(f"get {target.path}", facts.size) as advance:
+        if local == STANDARD:
+            _download(client, target, facts, sys.stdout.buffer, advance)
+            sys.stdout.buffer.flush()
+        else:
+            with _whole_file(local, target) as sink:
+                _download(client, target, facts, sink, advance)
+    return facts.size
+
+
 def _download(
-    client: Client, target: Target, facts: FileStat, sink: BinaryIO, advance: Advance
+    client: Client, target: Target, facts: FileStat, sink: BinaryIO | _SparseFile, advance: Advance
 ) -> None:
     """Copy the file to ``sink``; a window is written out while the next one is received."""
     window_bytes = max(1, min(WINDOW_BYTES, facts.size))
@@ -182,11 +164,11 @@ def _download(
             _receive(client, target, offset, window)
             if written:
                 written.result()
-            written = writer.submit(_write_out, sink, window)
+            written = writer.submit(_write_all, sink, window)
             advance(len(window))
         if written:
             written.result()
-    if facts.size > window_bytes and client.stat(target.path) != facts:
+    if client.stat(target.path) != facts:
         raise _changed(target)
 
 
@@ -200,33 +182,56 @@ def _receive(client: Client, target: Target, offset: int, window: memoryview) ->
     raise _changed(target)
 
 
-def _changed(target: Target) -> GD2FSError:
-    return Unavailable(f"{target.path} changed while it was read", hint="get it again")
+def _changed(target: Target) -> Changed:
+    return Changed(f"{target.path} changed while it was read", hint="get it again")
 
 
-def _write_out(sink: BinaryIO, window: memoryview) -> None:
-    while window:
-        window = window[sink.write(window) :]
+class _SparseFile:
+    """A new file that is written from its start; long runs of zeros take no room in it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._bytes = 0
+
+    def write(self, part: memoryview) -> int:
+        """Write a first part of ``part``; its bytes."""
+        part = part[: len(HOLE) - self._bytes % len(HOLE)]
+        if len(part) == len(HOLE) and bytes(part) == HOLE:
+            count = self._file.seek(len(part), os.SEEK_CUR) - self._bytes
+        else:
+            count = self._file.write(part)
+        self._bytes += count
+        return count
+
+    def end(self) -> None:
+        """A hole at the end belongs to the file too."""
+        self._file.truncate(self._bytes)
+
+
+@contextlib.contextmanager
+def _whole_file(local: str, target: Target) -> Iterator[BinaryIO | _SparseFile]:
+    """Open a file beside ``local`` and rename it there at the end; devices are written to."""
+    try:
+        place = _destination(local, target)
+        if place.exists() and not place.is_file():
+            with open(place, "wb", buffering=0) as device:
+                yield device
+            return
+        part = place.with_name(f".{secrets.token_hex(4)}.part")
+        try:
+            with open(part, "xb", buffering=0) as sink:
+                sparse = _SparseFile(sink)
+                yield sparse
+                sparse.end()
+            os.replace(part, place)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, local) from error
 
 
 def _destination(local: str, target: Target) -> Path:
     place = Path(local)
     if place.is_dir():
         place = place / target.path.rsplit("/", 1)[1]
-    return place.resolve()
-
-
-@contextlib.contextmanager
-def _whole_file(place: Path) -> Iterator[BinaryIO]:
-    """Open a file beside ``place`` and rename it there at the end; devices are written to."""
-    if place.exists() and not place.is_file():
-        with open(place, "wb", buffering=0) as device:
-            yield device
-        return
-    part = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb", buffering=0) as sink:
-            yield sink
-        os.replace(part, place)
-    finally:
-        part.unlink(missing_ok=True)
+    return Path(os.path.realpath(place))
