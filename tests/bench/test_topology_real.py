@@ -10,6 +10,7 @@ from gd2fs.bench.instances import Setup
 from gd2fs.bench.model import find_model
 from gd2fs.bench.topology import run_topology
 from gd2fs.bench.workload import Workload
+from gd2fs.engines.llamacpp.bounce import bounce_root, remove_left_over
 from gd2fs.errors import InvalidRequest
 
 pytest.importorskip("xllamacpp", reason="the extra `demo` is not installed")
@@ -48,6 +49,10 @@ def test_all_history_comes_from_the_store(outcome):
 def test_private_caches_have_to_compute_history_again(outcome):
     assert outcome.before.hit_rate < 0.9
     assert outcome.before.prefill_tokens > outcome.after.prefill_tokens
+
+
+def test_the_killed_engine_leaves_no_bounce_directory(outcome):
+    assert remove_left_over(bounce_root()) == 0
 
 
 def test_nothing_is_computed_again_after_a_sigkill(outcome):

@@ -34,6 +34,7 @@ from gd2fs.bench.machine import machine_facts, usable_cores
 from gd2fs.bench.measures import Arm, agreement, arm_of, ratios_of
 from gd2fs.bench.reference import make_script
 from gd2fs.bench.workload import USER_ENDS, Script, Workload, session_texts
+from gd2fs.engines.llamacpp.bounce import bounce_root, remove_left_over
 from gd2fs.engines.llamacpp.gguf import ModelShape, read_shape
 from gd2fs.engines.llamacpp.native import engine_version
 from gd2fs.errors import Unavailable
@@ -187,11 +188,14 @@ class Run:
 
     @contextmanager
     def _children(self) -> Iterator[Children]:
-        with Children(Path(tempfile.mkdtemp(dir=self._directory))) as own:
-            try:
-                yield own
-            except Unavailable as error:
-                raise Unavailable(str(error), hint=own.last_words() or error.hint) from error
+        try:
+            with Children(Path(tempfile.mkdtemp(dir=self._directory))) as own:
+                try:
+                    yield own
+                except Unavailable as error:
+                    raise Unavailable(str(error), hint=own.last_words() or error.hint) from error
+        finally:
+            remove_left_over(bounce_root())  # of engines that were killed
 
     def _private_cache_mib(self, ctx: int) -> int:
         return self._setup.cache_ram_mib(ctx=ctx, kv_bytes_per_token=self._shape.kv_bytes_per_token)
