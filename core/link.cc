@@ -13,10 +13,12 @@ constexpr std::int64_t RETRY_MS_MAX = 2'000;
 }  // namespace
 
 Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptions options,
-           std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread)
+           std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread,
+           std::function<void()> on_down)
     : node_name_(std::move(node_name)),
-      addresses_(std::move(addresses)),
       options_(std::move(options)),
+      on_down_(std::move(on_down)),
+      addresses_(std::move(addresses)),
       is_ready_(options_.streams) {
   for (std::size_t at = 0; at < options_.streams; ++at) {
     IoThread& thread = *threads[(first_thread + at) % threads.size()];
@@ -95,6 +97,16 @@ void Link::close() {
 std::string Link::last_fault() const {
   const std::lock_guard lock(mutex_);
   return last_fault_;
+}
+
+void Link::move_to(std::vector<tcp::Address> addresses) {
+  const std::lock_guard lock(mutex_);
+  addresses_ = std::move(addresses);
+}
+
+std::vector<tcp::Address> Link::addresses() const {
+  const std::lock_guard lock(mutex_);
+  return addresses_;
 }
 
 // ---- the queue -----------------------------------------------------------------------
@@ -191,6 +203,7 @@ std::int64_t Link::stream_failed(const std::string& reason) {
     if (ready_count_ == 0 && connecting_count_ == 0) go_down(failed);
     if (is_down_) retry_at_ms = retry_at_ms_;
   }
+  if (retry_at_ms != NEVER_MS && on_down_ != nullptr) on_down_();
   finish_all(failed, Status::unavailable);
   return retry_at_ms;
 }

@@ -26,8 +26,10 @@ struct LinkOptions {
 class Link {
  public:
   /// `threads` outlive the link's use; the streams are spread over them from `first_thread` on.
+  /// `on_down`: called on an I/O thread each time the node is found to be down; may be empty.
   Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptions options,
-       std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread);
+       std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread,
+       std::function<void()> on_down);
 
   // Any thread.
   const std::string& node_name() const noexcept { return node_name_; }
@@ -40,10 +42,12 @@ class Link {
   bool is_down() const noexcept { return is_down_.load(); }
   /// Why it is down, or why a stream broke last.
   std::string last_fault() const;
+  /// Where the node is now. Connections that are up stay.
+  void move_to(std::vector<tcp::Address> addresses);
 
   // For its streams.
   const LinkOptions& options() const noexcept { return options_; }
-  const std::vector<tcp::Address>& addresses() const noexcept { return addresses_; }
+  std::vector<tcp::Address> addresses() const;
   RpcRef take(bool is_bulk_welcome);
   bool is_waiting() const;
   bool wants_stream(std::size_t index, std::int64_t now) const;
@@ -67,11 +71,12 @@ class Link {
   static void finish_all(const std::vector<RpcRef>& rpcs, Status status);
 
   const std::string node_name_;
-  const std::vector<tcp::Address> addresses_;
   const LinkOptions options_;
+  const std::function<void()> on_down_;
   std::vector<std::unique_ptr<Stream>> streams_;
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
+  std::vector<tcp::Address> addresses_;
   std::deque<RpcRef> small_;
   std::deque<RpcRef> bulk_;
   std::int64_t next_deadline_ms_ = NEVER_MS;

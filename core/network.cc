@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include <arpa/inet.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -48,6 +49,22 @@ Advertised parse_advertised(const std::string& text) {
     const std::size_t plus = std::min(text.find('+', at), text.size());
     if (plus > at) out.addresses.push_back(text.substr(at, plus - at));
     at = plus + 1;
+  }
+  return out;
+}
+
+bool is_numeric(const std::string& host) {
+  in6_addr address;
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+/// Of all hosts whose names are known. May wait for the name service.
+std::vector<tcp::Address> resolve_all(const std::vector<tcp::HostPort>& hosts) {
+  std::vector<tcp::Address> out;
+  for (const tcp::HostPort& host : hosts) {
+    auto addresses = tcp::resolve(host);
+    if (addresses) out.insert(out.end(), addresses->begin(), addresses->end());
   }
   return out;
 }
@@ -103,17 +120,31 @@ Error Network::add_links(const Bootstrapped& from, LinkOptions link_options) {
 Error Network::add_link(const wire::MapNode& node, const std::string& seed_host,
                         const LinkOptions& link_options) {
   Advertised advertised = parse_advertised(node.addresses);
-  std::vector<tcp::Address> addresses;
+  std::vector<tcp::HostPort> hosts;
+  bool has_names = false;
   for (const std::string& text : advertised.addresses) {
-    auto target = tcp::parse_host_port(text);
-    if (!target) return target.error();
-    if (is_wildcard(target->host)) target->host = seed_host;
-    auto resolved = tcp::resolve(*target);
-    if (resolved) addresses.push_back(resolved->front());
+    auto host = tcp::parse_host_port(text);
+    if (!host) return host.error();
+    if (is_wildcard(host->host)) host->host = seed_host;
+    has_names = has_names || !is_numeric(host->host);
+    hosts.push_back(std::move(*host));
   }
-  links_.push_back(std::make_unique<Link>(std::move(advertised.name), std::move(addresses),
-                                          link_options, threads_, links_.size()));
+  std::function<void()> on_down;
+  if (has_names) {
+    // A name may stand for another address by now: a container that came back elsewhere.
+    on_down = [this, at = links_.size()] { resolver_->post([this, at] { look_up(at); }); };
+    if (resolver_ == nullptr) resolver_ = std::make_unique<IoThread>();
+  }
+  links_.push_back(std::make_unique<Link>(std::move(advertised.name), resolve_all(hosts),
+                                          link_options, threads_, links_.size(),
+                                          std::move(on_down)));
+  hosts_.push_back(std::move(hosts));
   return {};
+}
+
+void Network::look_up(std::size_t node) {
+  std::vector<tcp::Address> addresses = resolve_all(hosts_[node]);
+  if (!addresses.empty()) links_[node]->move_to(std::move(addresses));
 }
 
 void Network::after(std::int64_t delay_ms, std::function<void()> task) {
@@ -141,6 +172,7 @@ void Network::close() {
     idle_.wait_for(lock, CLOSE_WAIT, [this] { return calls_.load() == 0; });
   }
   for (const auto& thread : threads_) thread->stop();
+  if (resolver_ != nullptr) resolver_->stop();
   // Nothing runs any more. Tasks that hold calls go with the threads.
 }
 

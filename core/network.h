@@ -40,12 +40,15 @@ class Network {
   Error add_links(const Bootstrapped& from, LinkOptions link_options);
   Error add_link(const wire::MapNode& node, const std::string& seed_host,
                  const LinkOptions& link_options);
+  void look_up(std::size_t node);
 
   const ClientOptions options_;
   wire::Map map_;
   std::vector<PlacedNode> placed_;
   std::vector<std::unique_ptr<IoThread>> threads_;
-  std::vector<std::unique_ptr<Link>> links_;  // streams refer to threads_: destroyed first
+  std::vector<std::unique_ptr<Link>> links_;       // streams refer to threads_: destroyed first
+  std::vector<std::vector<tcp::HostPort>> hosts_;  // by node: where the map says it is
+  std::unique_ptr<IoThread> resolver_;             // asks the name service, which may take its time
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
   std::mutex mutex_;  // Guards: the step of calls_ to zero.

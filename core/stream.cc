@@ -52,9 +52,9 @@ void Stream::connect(std::int64_t now) {
 
 /// Starts a connection to the next address that takes one. False: none is left.
 bool Stream::try_address(std::int64_t now) {
-  const std::vector<tcp::Address>& remote = link_.addresses();
+  const std::vector<tcp::Address> remote = link_.addresses();
   const std::vector<tcp::Address>& local = link_.options().local;
-  while (addresses_left_ > 0 && now < connect_until_ms_) {
+  while (addresses_left_ > 0 && !remote.empty() && now < connect_until_ms_) {
     --addresses_left_;
     const tcp::Address& to = remote[address_++ % remote.size()];
     const tcp::Address* from = local.empty() ? nullptr : &local[index_ % local.size()];

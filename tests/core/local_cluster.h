@@ -4,10 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client.h"
@@ -43,6 +45,17 @@ inline std::uint16_t free_port() {
   REQUIRE(listener);
   const std::string text = tcp::address_text(tcp::local_address(listener->get()));
   return static_cast<std::uint16_t>(std::stoul(text.substr(text.rfind(':') + 1)));
+}
+
+/// Until `is_true`, or ten seconds.
+template <class Condition>
+bool eventually(Condition is_true) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!is_true()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 class LocalCluster {

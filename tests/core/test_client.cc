@@ -269,6 +269,19 @@ TEST_CASE("a node with a dead and a live address is reached by the live one") {
   CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 20);
 }
 
+TEST_CASE("a node under a name of several addresses is reached by the one where it listens") {
+  const std::string port = std::to_string(free_port());
+  LocalCluster cluster(1, 64 * MiB, {"localhost:" + port}, {"127.0.0.1:" + port});
+  auto client = cluster.client();
+  cluster.stop(0);
+  const auto lost = client->ping({});
+  CHECK(end_of(lost).nodes[0].state == 3);
+
+  cluster.start(0);
+
+  CHECK(eventually([&] { return end_of(client->ping({})).nodes[0].state == 1; }));
+}
+
 TEST_CASE("a wildcard address in the map stands for the seed's host") {
   const std::string port = std::to_string(free_port());
   LocalCluster cluster(1, 64 * MiB, {"0.0.0.0:" + port}, {"0.0.0.0:" + port});

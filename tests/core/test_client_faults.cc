@@ -52,17 +52,6 @@ Status read_status(Client& client, Memory& room, std::uint32_t timeout_ms = 2'00
   return end_of(client.read(PATH, 0, into, {.timeout_ms = timeout_ms})).status;
 }
 
-/// Until `is_true`, or ten seconds.
-template <class Condition>
-bool eventually(Condition is_true) {
-  const auto until = Clock::now() + std::chrono::seconds(10);
-  while (!is_true()) {
-    if (Clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("a listener that never answers is told from a node, in bounded time") {
