@@ -125,6 +125,18 @@ class BoundClient {
     });
   }
 
+  CallPtr put(nb::bytes path, nb::handle from, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
+              std::uint32_t timeout_ms, std::uint64_t cookie) {
+    Borrowed borrowed;
+    borrowed.take(from, Access::read);
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.chunk_bytes = chunk_bytes;
+    options.ttl_s = ttl_s;
+    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
+      return client.put(text_of(path), pieces, options);
+    });
+  }
+
   CallPtr append(nb::bytes path, nb::handle from, std::uint32_t timeout_ms, std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
@@ -264,6 +276,8 @@ void bind_files(nb::class_<BoundClient>& client) {
       .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"),
            nb::arg("buffers").none(), nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(),
            cookie_arg())
+      .def("put", &BoundClient::put, nb::arg("path"), nb::arg("buffers").none(), nb::kw_only(),
+           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
       .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into").none(),

@@ -112,12 +112,23 @@ class NetworkClient : public Client {
 
   OperationRef write(std::string_view path, std::uint64_t offset, std::span<const Buffer> from,
                      const CallOptions& options) override {
-    return put_bytes(path, offset, from, false, options);
+    WriteSpec spec;
+    spec.offset = offset;
+    return put_bytes(path, std::move(spec), from, options);
+  }
+
+  OperationRef put(std::string_view path, std::span<const Buffer> from,
+                   const CallOptions& options) override {
+    WriteSpec spec;
+    spec.is_replace = true;
+    return put_bytes(path, std::move(spec), from, options);
   }
 
   OperationRef append(std::string_view path, std::span<const Buffer> from,
                       const CallOptions& options) override {
-    return put_bytes(path, 0, from, true, options);
+    WriteSpec spec;
+    spec.is_append = true;
+    return put_bytes(path, std::move(spec), from, options);
   }
 
   OperationRef read(std::string_view path, std::uint64_t offset, std::span<const Buffer> into,
@@ -250,15 +261,12 @@ class NetworkClient : public Client {
     return call.operation();
   }
 
-  OperationRef put_bytes(std::string_view path, std::uint64_t offset, std::span<const Buffer> from,
-                         bool is_append, const CallOptions& options) {
+  OperationRef put_bytes(std::string_view path, WriteSpec spec, std::span<const Buffer> from,
+                         const CallOptions& options) {
     Started call(*this, options);
-    if (!call.passes(range_fault(path, offset, from, false))) return call.operation();
-    WriteSpec spec;
+    if (!call.passes(range_fault(path, spec.offset, from, false))) return call.operation();
     spec.path = path;
-    spec.offset = offset;
     spec.from.assign(from.begin(), from.end());
-    spec.is_append = is_append;
     start_write(call.context(), std::move(spec), call.on_end());
     return call.operation();
   }

@@ -41,7 +41,7 @@ struct CallOptions {
   std::uint32_t ttl_s = 0;        // 0: none. Puts and creates
   std::uint32_t chunk_bytes = 0;  // create; 0: CHUNK_BYTES_DEFAULT
   bool if_absent = false;         // create: conflict when it is there
-  std::uint64_t if_gen = 0;  // write: only into this generation of the file, else gone; 0: any
+  std::uint64_t if_gen = 0;       // write: only into this generation of the file, else gone; 0: any
   bool is_probe = false;          // exists, get: do not count as use
   bool is_announced = false;  // hand the finished operation out through `descriptor` and `finished`
   std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
@@ -115,6 +115,10 @@ class Client {
   virtual OperationRef create(std::string_view path, const CallOptions& options) = 0;
   virtual OperationRef write(std::string_view path, std::uint64_t offset,
                              std::span<const Buffer> from, const CallOptions& options) = 0;
+  /// The file becomes these bytes at once, whether it was there or not: readers see all of the old
+  /// file or all of the new one. On any failure but `unknown` the old one stays as it was.
+  virtual OperationRef put(std::string_view path, std::span<const Buffer> from,
+                           const CallOptions& options) = 0;
   virtual OperationRef append(std::string_view path, std::span<const Buffer> from,
                               const CallOptions& options) = 0;
   virtual OperationRef read(std::string_view path, std::uint64_t offset,

@@ -28,12 +28,20 @@ FileWrite::FileWrite(CallContext context, WriteSpec spec, OnEnd on_end)
       gen_(options().if_gen) {}
 
 std::string FileWrite::what() const {
-  const std::string place = spec_.is_append ? "" : " at " + std::to_string(offset_);
-  return (spec_.is_append ? "append of " : "write of ") + std::to_string(bytes_) + " bytes" +
-         place + " to `" + spec_.path + "`";
+  const std::string bytes = std::to_string(bytes_) + " bytes";
+  const std::string path = "`" + spec_.path + "`";
+  if (spec_.is_replace) return "put of " + bytes + " as " + path;
+  if (spec_.is_append) return "append of " + bytes + " to " + path;
+  return "write of " + bytes + " at " + std::to_string(offset_) + " to " + path;
 }
 
 void FileWrite::run() {
+  if (spec_.is_replace) {
+    facts_.chunk_bytes =
+        options().chunk_bytes == 0 ? std::uint32_t{CHUNK_BYTES_DEFAULT} : options().chunk_bytes;
+    facts_.ttl_s = options().ttl_s;
+    return begin_pieces();
+  }
   if (spec_.snapshot) {
     facts_ = *spec_.snapshot;
     gen_ = facts_.gen;
@@ -60,12 +68,17 @@ void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length, void (Fil
 /// False: there is no file to write to, or no word of it, and the call has ended.
 bool FileWrite::take_facts() {
   const Status status = answer_status();
+  const bool is_committed = seq_ != 0;
   if (status != Status::ok) {
-    give_up(status, home());
+    is_committed&& status == Status::gone ? written() : give_up(status, home());
     return false;
   }
   const wire::ResponseItem& record = answer().answers.front();
   const wire::MetaBody& body = answer().metas.front();
+  if (is_committed && record.gen != gen_) {  // it was there, and gone again since
+    written();
+    return false;
+  }
   facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s};
   if (gen_ == 0) gen_ = facts_.gen;
   if (facts_.gen == gen_ && facts_.chunk_bytes != 0) return true;
@@ -84,8 +97,8 @@ void FileWrite::begin_pieces() {
   if (spec_.is_append) offset_ = facts_.size;
   if (offset_ > FILE_BYTES_MAX || bytes_ > FILE_BYTES_MAX - offset_)
     return fail(Status::full, what(), home());
-  if (bytes_ == 0) return nothing_to_write();
   tag_ = random_tag();
+  if (bytes_ == 0) return spec_.is_replace ? commit() : nothing_to_write();
   pieces_.clear();
   BufferCursor memory(spec_.from);
   for (std::uint64_t done = 0; done < bytes_;) {
@@ -194,6 +207,11 @@ void FileWrite::commit() {
   item.offset = offset_;
   item.length = bytes_;
   if (spec_.is_append) item.if_size = offset_;
+  if (spec_.is_replace) {
+    item.flags = wire::ITEM_REPLACE;
+    item.if_size = facts_.chunk_bytes;
+    item.ttl_s = facts_.ttl_s;
+  }
   rpc->add(std::move(item));
   ++commits_;
   send(home(), std::move(rpc), [self = self()] { self->take_commit(); });
@@ -202,7 +220,8 @@ void FileWrite::commit() {
 void FileWrite::take_commit() {
   const Status status = answer_status();
   switch (status) {
-    case Status::ok: seq_ = answer().answers.front().seq; return publish();
+    case Status::ok:
+      return take_committed(answer().answers.front().seq, answer().answers.front().gen);
     case Status::conflict: return conflicted();
     case Status::unknown: return look_for_own_tag();
     case Status::expired:
@@ -211,9 +230,20 @@ void FileWrite::take_commit() {
       if (!after(RETRY_MS, [self = self()] { self->commit(); }))
         fail(Status::expired, what(), home());
       return;
-    case Status::invalid: merging_ = pieces_.front().chunk; return merge_next_chunk();
+    case Status::invalid:
+      if (spec_.is_replace) return fail(status, what(), home());
+      merging_ = pieces_.front().chunk;
+      return merge_next_chunk();
     default: return fail(status, what(), home());
   }
+}
+
+void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
+  seq_ = seq;
+  gen_ = facts_.gen = gen;
+  if (spec_.is_replace) facts_.size = bytes_;
+  if (pieces_.empty()) return written();
+  publish();
 }
 
 /// Certain: not applied. An append goes to the new end; a write is committed again as it is.
@@ -238,8 +268,7 @@ void FileWrite::take_look() {
   for (const wire::Segment& segment : answer().metas.front().segments)
     if (segment.tag == tag_) {
       is_unsure_ = false;
-      seq_ = segment.seq;
-      return publish();
+      return take_committed(segment.seq, facts_.gen);
     }
   fail(Status::unknown, what(), home());
 }
@@ -285,7 +314,8 @@ void FileWrite::take_published() {
         pieces_[offered_[request][item]].is_staged = false;
         is_missing = true;
       }
-  if (!is_missing || publishes_ == PUBLISHES_MAX) return written();
+  if (!is_missing) return written();
+  if (publishes_ == PUBLISHES_MAX) return fail(Status::full, what(), home());
   is_unsure_ = true;
   ask_record(offset_, bytes_, &FileWrite::stage_missing);
 }

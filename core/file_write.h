@@ -13,6 +13,7 @@ struct WriteSpec {
   std::uint64_t offset = 0;
   std::vector<Buffer> from;
   bool is_append = false;             // at the end, wherever that is; `offset` is not used
+  bool is_replace = false;            // the file becomes just this, whether it was there or not
   std::optional<FileFacts> snapshot;  // only if nothing under it has changed since
 };
 
@@ -52,6 +53,7 @@ class FileWrite : public Call {
   Fault take_staged(Piece& piece, const Rpc& rpc, std::size_t item, std::size_t node);
   void commit();
   void take_commit();
+  void take_committed(std::uint64_t seq, std::uint64_t gen);
   void conflicted();
   void commit_after_conflict();
   void look_for_own_tag();

@@ -221,7 +221,7 @@ void Ledger::release(std::uint32_t record) {
     open.push_back(&slab);
   }
   // The last one of its class stays: the next record would only take it again.
-  if (slab.free_slots == SLAB_BYTES / slot_bytes - 1 && open.size() > 1) drop_slab(slab);
+  if (slab.free_slots == SLAB_BYTES / slot_bytes - 1) drop_slab(slab);
 }
 
 void Ledger::scan(std::span<const std::byte> arena,

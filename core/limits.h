@@ -58,8 +58,9 @@ inline constexpr std::uint32_t IDLE_MS =
     600'000;  // a stream without any frame for this long is closed
 inline constexpr std::uint32_t RETRY_MS =
     10;  // advised pause when a node is full of half-written bytes
-inline constexpr std::uint32_t STAGED_MS =
-    10'000;  // then the owner asks home whether a tag is listed
+// While their writer's stream lives, staged pieces wait so long for their commit; then the owner
+// asks home whether the tag is listed. When the stream ends it asks at once.
+inline constexpr std::uint32_t STAGED_MS = 120'000;
 inline constexpr std::uint16_t PORT_DEFAULT = 7527;
 
 // Shares of the arena (core.md 2.4): what may be half-written, staged, or dropped but still being

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <list>
 #include <map>
@@ -44,6 +45,18 @@ struct Record {
   SpanMap spans;
   std::list<const std::string*>::iterator use;
 };
+
+/// Where a new record's seq begins: past that of any file that had this name before, so that pieces
+/// of then, which nobody told, never count as newer. A file changes less often than once a µs.
+std::uint64_t first_seq() {
+  using namespace std::chrono;
+  const auto now = system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(now).count());
+}
+
+bool is_chunk_size(std::uint32_t bytes) {
+  return bytes >= CHUNK_BYTES_MIN && bytes <= CHUNK_BYTES_MAX && bytes % BLOCK_BYTES == 0;
+}
 
 RecordAnswer answer(Status status, const Record& record) {
   return {status, record.gen, record.seq, record.size, record.chunk_bytes, 0};
@@ -118,7 +131,7 @@ Record& Records::State::Shard::make(std::string_view path) {
   const auto at = records.emplace(path, Record{}).first;
   at->second.use = uses.insert(uses.end(), &at->first);
   at->second.gen = random_gen();
-  at->second.seq = 1;
+  at->second.seq = first_seq();
   return at->second;
 }
 
@@ -132,8 +145,9 @@ void Records::State::Shard::erase(ByPath::iterator at) {
 
 // A file lives as long as what was last written to it.
 void Records::State::Shard::set_expiry(const std::string& path, Record& record) {
-  if (record.ttl_s == 0) return;
   if (record.expires_ms != 0) expiring.erase({record.expires_ms, path});
+  record.expires_ms = 0;
+  if (record.ttl_s == 0) return;
   record.expires_ms = boottime_ms() + std::int64_t{record.ttl_s} * 1000;
   expiring.insert({record.expires_ms, path});
 }
@@ -153,10 +167,7 @@ Records::~Records() = default;
 RecordAnswer Records::create(std::string_view path, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
                              bool if_absent) {
   if (chunk_bytes == 0) chunk_bytes = CHUNK_BYTES_DEFAULT;
-  if (chunk_bytes < CHUNK_BYTES_MIN || chunk_bytes > CHUNK_BYTES_MAX ||
-      chunk_bytes % BLOCK_BYTES != 0) {
-    return refusal(Status::invalid);
-  }
+  if (!is_chunk_size(chunk_bytes)) return refusal(Status::invalid);
   State::Shard& shard = state_->of(path);
   const std::lock_guard lock(shard.mutex);
   if (Record* const record = shard.find(path)) {
@@ -235,6 +246,30 @@ RecordAnswer Records::commit(const CommitSpec& spec) {
   shard.set_expiry(**record->use, *record);
   shard.shrink(state_->records_max, state_->spans_max, record);
   return answer(Status::ok, *record);
+}
+
+RecordAnswer Records::replace(const ReplaceSpec& spec) {
+  if (!is_chunk_size(spec.chunk_bytes)) return refusal(Status::invalid);
+  if (spec.length > FILE_BYTES_MAX) return refusal(Status::full);
+  State::Shard& shard = state_->of(spec.path);
+  const std::lock_guard lock(shard.mutex);
+  Record* const old = shard.find(spec.path);
+  Record& record = old == nullptr ? shard.make(spec.path) : *old;
+  record.gen = random_gen();
+  record.seq += 1;
+  record.trunc_seq = record.seq;
+  record.chunk_bytes = spec.chunk_bytes;
+  record.ttl_s = spec.ttl_s;
+  shard.spans -= record.spans.count();
+  record.spans.cut(0, ~std::uint64_t{0});
+  if (spec.length > 0) record.spans.set(0, spec.length, spec.tag, record.seq);
+  shard.spans += record.spans.count();
+  record.size = spec.length;
+  record.size_most = std::max(record.size_most, record.size);
+  shard.touch(record);
+  shard.set_expiry(**record.use, record);
+  shard.shrink(state_->records_max, state_->spans_max, &record);
+  return answer(Status::ok, record);
 }
 
 RecordAnswer Records::truncate(std::string_view path, std::uint64_t gen, std::uint64_t size) {

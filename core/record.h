@@ -36,6 +36,14 @@ struct CommitSpec {
   std::uint64_t if_size = ~std::uint64_t{0};
 };
 
+struct ReplaceSpec {
+  std::string_view path;
+  std::uint64_t tag = 0;
+  std::uint64_t length = 0;  // may be 0
+  std::uint32_t chunk_bytes = 0;
+  std::uint32_t ttl_s = 0;
+};
+
 class Records {
  public:
   explicit Records(std::size_t records_max);
@@ -53,6 +61,9 @@ class Records {
   /// another size. full: the file would pass FILE_BYTES_MAX. invalid: a chunk would pass
   /// SEGMENTS_PER_CHUNK_MAX (the writer rewrites it).
   RecordAnswer commit(const CommitSpec& spec);
+  /// The file becomes `length` bytes under `tag` at once, whether it was there or not: a new
+  /// generation, of which nothing half-written is ever seen. Its seq goes on from the old one's.
+  RecordAnswer replace(const ReplaceSpec& spec);
   /// Only shrinks; a larger size is invalid. Raises trunc_seq, cuts segments.
   RecordAnswer truncate(std::string_view path, std::uint64_t gen, std::uint64_t size);
   /// ok, or gone when there was none. `chunks` gets how many chunks it had (for DROP hints).

@@ -45,7 +45,17 @@ RecordAnswer create(Node& node, const wire::Item& item) {
 }
 
 RecordAnswer commit(Node& node, const wire::Item& item) {
-  if (item.tag == 0 || item.length == 0) return {.status = Status::invalid};
+  const bool is_replace = (item.flags & wire::ITEM_REPLACE) != 0;
+  if (item.tag == 0) return {.status = Status::invalid};
+  if (is_replace) {
+    const std::uint64_t chunk_bytes = std::min<std::uint64_t>(item.if_size, CHUNK_BYTES_MAX + 1);
+    return node.records.replace({.path = item.name,
+                                 .tag = item.tag,
+                                 .length = item.length,
+                                 .chunk_bytes = static_cast<std::uint32_t>(chunk_bytes),
+                                 .ttl_s = item.ttl_s});
+  }
+  if (item.length == 0) return {.status = Status::invalid};
   return node.records.commit({.path = item.name,
                               .gen = item.gen,
                               .seen_seq = item.seen_seq,

@@ -86,6 +86,7 @@ inline constexpr std::uint16_t ITEM_VIEW = 4;
 inline constexpr std::uint16_t ITEM_PIN = 8;
 inline constexpr std::uint16_t ITEM_PROBE = 16;  // no LRU touch
 inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
+inline constexpr std::uint16_t ITEM_REPLACE = 128;   // COMMIT: the file becomes just this write
 inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
 
 struct Header {
@@ -250,8 +251,9 @@ struct RequestHead {
 ///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
 ///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
 ///         OFFER: where in the chunk.
-///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size. TRUNCATE: length = the
-///   new size
+///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
+///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
+///         chunk bytes, and the length may be 0.
 struct Item {
   std::string name;  // a path, or `namespace NUL key` with ITEM_PAGE
   std::uint16_t flags = 0;

@@ -47,7 +47,7 @@ void encode_item(FrameWriter& frame, const Item& item, std::size_t width, std::u
     frame.u32(item.ttl_s);
   } else if (width == 64) {
     for (const std::uint64_t value : {item.gen, item.seen_seq, item.tag, item.offset, item.length,
-                                      item.if_size, std::uint64_t{0}})
+                                      item.if_size, std::uint64_t{item.ttl_s}})
       frame.u64(value);
   }
 }
@@ -66,7 +66,7 @@ bool decode_item(TableReader& table, std::size_t width, View names, Item& item) 
     for (std::uint64_t* value :
          {&item.gen, &item.seen_seq, &item.tag, &item.offset, &item.length, &item.if_size})
       *value = table.u64();
-    table.u64();
+    item.ttl_s = static_cast<std::uint32_t>(table.u64());
   }
   if (!table.ok() || name_bytes > NAME_BYTES_MAX || name_at > names.size() ||
       name_bytes > names.size() - name_at)

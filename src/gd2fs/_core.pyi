@@ -178,6 +178,16 @@ class Client:
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
+    def put(
+        self,
+        path: bytes,
+        buffers: Sources,
+        *,
+        chunk_bytes: int = 0,
+        ttl_s: int = 0,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
     def append(
         self, path: bytes, buffers: Sources, *, timeout_ms: int = 0, cookie: int = 0
     ) -> Call: ...

@@ -9,11 +9,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from gd2fs import _core
+from gd2fs.address import check_dp
 from gd2fs.answers import FileStat, Listing, NodeStatus
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Completions, Deadline, Steps, run
 from gd2fs.config import ClientConfig, check_timeout, client_config
+from gd2fs.errors import Unavailable
 from gd2fs.files import FileSteps
+from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.outcome import check
 from gd2fs.pages import Pages
 
@@ -26,7 +29,7 @@ NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on th
 
 
 class Client:
-    """A connection to a cluster. Thread-safe; a context manager; not for use across a fork.
+    """A connection to a cluster. Thread-safe; a context manager; Closed in a forked child.
 
     Paths are absolute, ``/namespace/name...``, 1 to 1,024 bytes, without ``.`` and ``..``. Every
     call has a deadline, ``timeout_s`` or the client's. Methods with an ``a`` in front do the same
@@ -72,6 +75,7 @@ class Client:
         self._files = FileSteps(self._core)
         self._lock = threading.Lock()  # Guards: _completions, made at the first await.
         self._completions: Completions | None = None
+        close_in_children(self)
 
     def __enter__(self) -> Client:
         return self
@@ -215,11 +219,13 @@ class Client:
     ) -> int:
         """Make ``buffers`` the whole content of the file, whatever was there; its bytes.
 
-        Meanwhile readers get the old content, a miss, an empty file or the new content. When it
-        fails the file is gone.
+        All at once: readers get the old content or the new one, or a miss. When it fails, the old
+        content stays.
 
         Raises:
-            InvalidRequest, Unavailable, Corrupt: As for ``write``.
+            InvalidRequest: A bad path or buffer, or more bytes than the nodes can hold.
+            Unavailable: A node did not answer in time. Retry; whether it was done is not known.
+            Corrupt: The bytes changed on their way, twice. Nothing was stored.
         """
         deadline = self._deadline(timeout_s)
         return self._run(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline))
@@ -241,7 +247,8 @@ class Client:
         """The whole content of the file at one moment, or None: a miss.
 
         Raises:
-            InvalidRequest: A bad path.
+            InvalidRequest: A bad path; or it is more than 64 GiB, or than this machine has free
+                memory for. Read such a file in ranges.
             Unavailable: A node did not answer in time. Treat it as a miss.
         """
         return self._run(self._files.get(path, self._deadline(timeout_s)))
@@ -313,7 +320,8 @@ class Client:
 
         Raises:
             InvalidRequest: The namespace is not valid.
-            Unavailable: Not every node answered in time. Clear again when it is back.
+            Unavailable: Not every node answered in time; the message says how many the others
+                forgot. Clear again when it is back.
         """
         return self._run(self._clear(namespace, self._deadline(timeout_s)))
 
@@ -333,9 +341,22 @@ class Client:
         if completions:
             completions.close()
 
+    def forget_parent(self) -> None:
+        """In a forked child: every call raises Closed from now on, and ``close`` does nothing."""
+        abandon(self._core)
+        leak(self._completions)
+        self._completions = None
+        self._lock = threading.Lock()  # a thread of the parent may have held the old one
+
     def _clear(self, namespace: str, deadline: Deadline) -> Steps[int]:
         call = yield partial(self._core.clear, name_bytes(namespace), timeout_ms=deadline.left_ms())
         check(call, f"clear namespace {namespace}")
+        if call.is_partial:
+            raise Unavailable(
+                f"clear namespace {namespace}: {call.value} forgotten, "
+                "but not every node answered, so some may be left",
+                hint="clear it again when all nodes are back: `gd2fs status` names them",
+            )
         return call.value
 
     def _ping(self, deadline: Deadline) -> Steps[Sequence[NodeStatus]]:
@@ -362,7 +383,8 @@ class Client:
 
 def connect(config: ClientConfig) -> _core.Client:
     """The native client for ``config``. Raises InvalidRequest or Unavailable."""
-    return _core.Client(
+    check_dp(config.dp)
+    return NativeClient(
         list(config.cp),
         config.cluster,
         local=list(config.dp),

@@ -5,17 +5,26 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gd2fs import _core
 from gd2fs.answers import FileStat, Listing
-from gd2fs.argument import UINT32_MAX, list_limit, name_bytes, name_text, seconds, whole
+from gd2fs.argument import (
+    chunk_size,
+    generation_of,
+    list_limit,
+    name_bytes,
+    name_text,
+    prefix_bytes,
+    seconds,
+    whole,
+)
+from gd2fs.buffers import new_buffer, views_of
 from gd2fs.completion import Deadline, Start, Steps
-from gd2fs.errors import InvalidRequest, Unavailable
-from gd2fs.outcome import Status, check, error_of
+from gd2fs.errors import InvalidRequest
+from gd2fs.outcome import Status, check
 
 if TYPE_CHECKING:
-    from gd2fs import _core
     from gd2fs.buffers import Sources, Targets
 
-PUT_TRIES = 8  # how often another writer may come between the unlink and the create of a put
 GET_TRIES = 4  # how often a file may grow between the stat and the read of a get
 
 
@@ -54,7 +63,7 @@ class FileSteps:
             name_bytes(path),
             offset,
             buffers,
-            if_generation=if_generation or 0,
+            if_generation=generation_of(if_generation),
             timeout_ms=deadline.left_ms(),
         )
         _check_there(call, f"write {path}")
@@ -64,14 +73,17 @@ class FileSteps:
         call = yield partial(
             self._core.append, name_bytes(path), buffers, timeout_ms=deadline.left_ms()
         )
+        if call.status in (Status.INVALID, Status.FULL):
+            yield from self._check_end(path, call.buffer_bytes, deadline)
         _check_there(call, f"append to {path}")
         return call.value
 
     def read(self, path: str, offset: int, into: Targets, deadline: Deadline) -> Steps[int | None]:
         offset = whole("offset", offset)
-        call = yield partial(
-            self._core.read, name_bytes(path), offset, into, timeout_ms=deadline.left_ms()
-        )
+        call = yield self._start_read(path, offset, into, deadline)
+        if call.status == Status.INVALID and offset + call.buffer_bytes > _core.FILE_BYTES_MAX:
+            # No file has bytes there: what is asked for of it ends where any file does.
+            call = yield self._start_read(path, *_clip(offset, into), deadline)
         answers = (Status.OK, Status.MISS, Status.GONE, Status.CORRUPT)
         return call.value if check(call, f"read {path}", answers) is Status.OK else None
 
@@ -83,16 +95,16 @@ class FileSteps:
         ttl_s: int | None,
         deadline: Deadline,
     ) -> Steps[int]:
-        # The write goes into the generation just created or nowhere, so bytes of two puts never
-        # meet. Losing the place after the create is the same as being done just before.
-        for _ in range(PUT_TRIES):
-            yield from self.unlink(path, deadline)
-            call = yield self._start_create(path, chunk_bytes, ttl_s, True, deadline)
-            if call.status == Status.CONFLICT:
-                continue
-            check(call, f"put {path}")
-            return (yield from self._fill(path, buffers, FileStat(*call.file), deadline))
-        raise Unavailable(f"put {path}: other writers were first {PUT_TRIES} times", hint="retry")
+        call = yield partial(
+            self._core.put,
+            name_bytes(path),
+            buffers,
+            chunk_bytes=chunk_size(chunk_bytes),
+            ttl_s=seconds(ttl_s),
+            timeout_ms=deadline.left_ms(),
+        )
+        check(call, f"put {path}")
+        return call.value
 
     def get(self, path: str, deadline: Deadline) -> Steps[bytearray | None]:
         for _ in range(GET_TRIES):
@@ -100,7 +112,7 @@ class FileSteps:
             if file is None:
                 return None
             # One byte more than there was: a short read is the whole file of one moment.
-            content = bytearray(file.size + 1)
+            content = new_buffer(f"get {path}", file.size + 1)
             count = yield from self.read(path, 0, content, deadline)
             if count is None:
                 return None
@@ -115,10 +127,17 @@ class FileSteps:
         return FileStat(*call.file) if status is Status.OK else None
 
     def truncate(self, path: str, size: int, deadline: Deadline) -> Steps[None]:
-        size = whole("size", size)
+        size = whole("size", size, _core.FILE_BYTES_MAX)
         call = yield partial(
             self._core.truncate, name_bytes(path), size, timeout_ms=deadline.left_ms()
         )
+        if call.status == Status.INVALID:
+            file = yield from self.stat(path, deadline)
+            if file is not None and file.size < size:
+                raise InvalidRequest(
+                    f"truncate {path} to {size} bytes: it has {file.size}",
+                    hint="it can only shrink; write at or past its end to make it longer",
+                )
         _check_there(call, f"truncate {path} to {size} bytes")
 
     def unlink(self, path: str, deadline: Deadline) -> Steps[bool]:
@@ -129,7 +148,7 @@ class FileSteps:
     def list(self, prefix: str, after: str, limit: int, deadline: Deadline) -> Steps[Listing[str]]:
         call = yield partial(
             self._core.list_files,
-            name_bytes(prefix),
+            prefix_bytes(prefix),
             after=name_bytes(after),
             count_max=list_limit(limit),
             timeout_ms=deadline.left_ms(),
@@ -137,6 +156,21 @@ class FileSteps:
         check(call, f"list {prefix}")
         entries = [(name_text(name), size) for name, size in call.entries]
         return Listing(entries, name_text(call.next) or None, call.is_partial)
+
+    def _start_read(self, path: str, offset: int, into: Targets, deadline: Deadline) -> Start:
+        return partial(
+            self._core.read, name_bytes(path), offset, into, timeout_ms=deadline.left_ms()
+        )
+
+    def _check_end(self, path: str, count: int, deadline: Deadline) -> Steps[None]:
+        """Raise when ``count`` more bytes would make the file longer than any can be."""
+        file = yield from self.stat(path, deadline)
+        if file is not None and file.size + count > _core.FILE_BYTES_MAX:
+            raise InvalidRequest(
+                f"append {count} bytes to {path}, which has {file.size}: "
+                f"a file has at most {_core.FILE_BYTES_MAX}",
+                hint="go on in another file",
+            )
 
     def _start_create(
         self,
@@ -149,27 +183,22 @@ class FileSteps:
         return partial(
             self._core.create,
             name_bytes(path),
-            chunk_bytes=whole("chunk_bytes", chunk_bytes or 0, UINT32_MAX),
+            chunk_bytes=chunk_size(chunk_bytes),
             ttl_s=seconds(ttl_s),
             is_if_absent=if_absent,
             timeout_ms=deadline.left_ms(),
         )
 
-    def _fill(self, path: str, buffers: Sources, file: FileStat, deadline: Deadline) -> Steps[int]:
-        call = yield partial(
-            self._core.write,
-            name_bytes(path),
-            0,
-            buffers,
-            if_generation=file.generation,
-            timeout_ms=deadline.left_ms(),
-        )
-        if call.status in (Status.OK, Status.GONE):
-            return call.buffer_bytes
-        failure = error_of(Status(call.status), call.message or f"put {path}: not stored")
-        # What stands there now is empty, and nobody asked for that.
-        yield partial(self._core.unlink, name_bytes(path), timeout_ms=deadline.left_ms())
-        raise failure
+
+def _clip(offset: int, into: Targets) -> tuple[int, list[memoryview]]:
+    """The part of ``into`` that lies within the longest file."""
+    offset = min(offset, _core.FILE_BYTES_MAX)
+    left = _core.FILE_BYTES_MAX - offset
+    views = []
+    for view in views_of(into):
+        views.append(view[:left])
+        left -= len(views[-1])
+    return offset, views
 
 
 def _check_there(call: _core.Call, what: str) -> None:

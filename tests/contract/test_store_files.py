@@ -232,6 +232,23 @@ def test_put_replaces_the_whole_file(store, path, sizes):
     assert store.get(path) == contents[-1]
 
 
+def test_put_that_fails_leaves_the_old_content(store, path):
+    store.put(path, b"old")
+
+    with pytest.raises(InvalidRequest):
+        store.put(path, b"new", chunk_bytes=1)
+
+    assert store.get(path) == b"old"
+
+
+def test_put_of_nothing_is_an_empty_file(store, path):
+    store.put(path, b"old")
+
+    store.put(path, b"")
+
+    assert store.get(path) == b""
+
+
 def test_put_says_its_bytes(store, path):
     assert store.put(path, [b"abc", b"de"]) == 5
 
@@ -313,9 +330,49 @@ def test_a_file_ends_at_one_tebibyte(store, path):
         store.write(path, (1 << 40) - 3, b"four")
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, (64 << 10) - 1, (64 << 10) + 1, (1 << 30) + (64 << 10)])
+@pytest.mark.parametrize("offset", [(1 << 40) - 3, 1 << 40, 2**64 - 1])
+def test_a_read_past_one_tebibyte_is_short(store, path, offset):
+    store.put(path, b"content")
+
+    assert store.read(path, offset, [bytearray(2), bytearray(8)]) == 0
+    assert store.read(path + "-none", offset, bytearray(8)) is None
+
+
+@pytest.mark.parametrize("prefix", ["", "e", "ns/", "/e/../", "/./x", "//", "/e//x", "/../", "/\0"])
+def test_a_prefix_that_no_path_has_is_refused(store, prefix):
+    with pytest.raises(InvalidRequest, match="prefix"):
+        store.list(prefix)
+
+
+@pytest.mark.parametrize("end", [".", "..", ".hid", "a/..", "a/."])
+def test_a_prefix_may_end_within_a_name(store, namespace, end):
+    path = f"/{namespace}/{end}hidden"
+    store.create(path)
+
+    assert store.list(f"/{namespace}/{end}").entries == [(path, 0)]
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 2**64, "1"])
+def test_a_generation_that_cannot_be_one_is_refused(store, path, generation):
+    store.create(path)
+
+    with pytest.raises(InvalidRequest, match="if_generation"):
+        store.write(path, 0, b"content", if_generation=generation)
+
+
+def test_a_truncate_upwards_says_the_size(store, path):
+    store.put(path, b"short")
+
+    with pytest.raises(InvalidRequest, match=f"^truncate {path} to 6 bytes: it has 5$") as caught:
+        store.truncate(path, 6)
+    assert "shrink" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "chunk_bytes", [0, 1, (64 << 10) - 1, (64 << 10) + 1, (1 << 30) + (64 << 10)]
+)
 def test_a_chunk_size_out_of_range_is_refused(store, path, chunk_bytes):
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest, match="65536 up to 1073741824"):
         store.create(path, chunk_bytes=chunk_bytes)
 
 

@@ -112,7 +112,8 @@ TEST_CASE("every byte shows the last tag committed over it, whatever the order")
     Records records(10);
     const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
     Model model;
-    std::vector<std::uint64_t> seen{1};
+    model.seq = made.seq;
+    std::vector<std::uint64_t> seen{made.seq};
     for (std::uint64_t tag = 1; tag <= 300; ++tag) {
       if (random() % 16 == 0) {
         const std::uint64_t cells = random() % (model.tags.size() + 1);
@@ -157,7 +158,51 @@ TEST_CASE("a commit that conflicts in one chunk changes none of them") {
   CHECK(commit(records, "/ns/f", made, 2, 0, 6 * CHUNK).status == Status::conflict);
 
   CHECK(segments(records, "/ns/f", 0, ALL).size() == 1);
-  CHECK(look(records, "/ns/f").seq == 2);
+  CHECK(look(records, "/ns/f").seq == made.seq + 1);
+}
+
+TEST_CASE("a replaced file is a new generation that shows only the new bytes, later than the old") {
+  Records records(10);
+  const RecordAnswer old = records.create("/ns/f", CHUNK, 60, false);
+  REQUIRE(commit(records, "/ns/f", old, 1, 0, 5 * CHUNK).status == Status::ok);
+
+  const RecordAnswer now = records.replace({"/ns/f", 7, 100, 2 * CHUNK, 0});
+
+  CHECK(now.status == Status::ok);
+  CHECK(now.gen != old.gen);
+  CHECK(now.seq > old.seq + 1);
+  CHECK(now.size == 100);
+  CHECK(look(records, "/ns/f").chunk_bytes == 2 * CHUNK);
+  const auto shown_now = segments(records, "/ns/f", 0, ALL);
+  REQUIRE(shown_now.size() == 1);
+  CHECK(shown_now[0].tag == 7);
+  CHECK(shown_now[0].length == 100);
+  CHECK(commit(records, "/ns/f", old, 2, 0, 10).status == Status::gone);
+  CHECK(records.expire(boottime_ms() + 120'000, 10) == 0);
+}
+
+TEST_CASE("a file is replaced where there was none, also by nothing") {
+  Records records(10);
+
+  CHECK(records.replace({"/ns/f", 7, 0, CHUNK, 60}).status == Status::ok);
+
+  CHECK(look(records, "/ns/f").size == 0);
+  CHECK(records.replace({"/ns/g", 7, 10, 1000, 0}).status == Status::invalid);
+  CHECK(records.replace({"/ns/g", 7, FILE_BYTES_MAX + 1, CHUNK, 0}).status == Status::full);
+  CHECK(look(records, "/ns/g").status == Status::gone);
+  CHECK(records.expire(boottime_ms() + 120'000, 10) == 1);
+}
+
+TEST_CASE("a file made anew is later than any before it under that name") {
+  Records records(10);
+  RecordAnswer old = records.create("/ns/f", CHUNK, 0, false);
+  for (std::uint64_t tag = 1; tag <= 5; ++tag) old = commit(records, "/ns/f", old, tag, 0, 10);
+  std::uint64_t chunks = 0;
+  const auto made_at = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - made_at < std::chrono::microseconds(50)) continue;
+  REQUIRE(records.unlink("/ns/f", chunks).status == Status::ok);
+
+  CHECK(records.create("/ns/f", CHUNK, 0, true).seq > old.seq);
 }
 
 TEST_CASE("a commit for another generation is told that its file is gone") {

@@ -148,6 +148,8 @@ class MemoryStore:
         ttl_s: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
+        chunk_size(chunk_bytes)  # what is wrong is told before anything is changed
+        seconds(ttl_s)
         self.unlink(path)
         self.create(path, chunk_bytes=chunk_bytes, ttl_s=ttl_s)
         return self.write(path, 0, buffers)
