@@ -86,6 +86,39 @@ def test_a_write_larger_than_the_arena_is_refused():
         assert client.append("/ns/file", b"fits") == 0
 
 
+def test_an_append_past_the_longest_file_says_so(client, path):
+    client.create(path)
+    client.write(path, (1 << 40) - 1, b"x")
+
+    with pytest.raises(InvalidRequest, match=f"^append 2 bytes to {path}, which has {1 << 40}: "):
+        client.append(path, b"yy")
+
+
+def test_a_get_of_more_than_memory_is_refused(client, path):
+    client.create(path)
+    client.write(path, (1 << 40) - 1, b"x")
+
+    with pytest.raises(InvalidRequest, match=f"it is {1 << 40} bytes, more than") as caught:
+        client.get(path)
+    assert caught.value.hint == "read it in ranges"
+
+
+def test_a_local_address_that_is_another_machines_is_named(one_node):
+    with pytest.raises(InvalidRequest, match=r"`tcp://192\.0\.2\.1` is not an address of"):
+        one_node.client(dp="tcp://192.0.2.1")
+
+
+def test_a_clear_that_some_node_did_not_hear_of_says_what_it_did(namespace):
+    with LocalNodes(2) as nodes, nodes.client(timeout_s=PATIENCE_S) as client:
+        for index in range(20):
+            client.create(f"/{namespace}/{index}")
+        nodes.stop(1)
+
+        with pytest.raises(Unavailable, match=r"\d+ forgotten, but not every node") as caught:
+            client.clear(namespace)
+        assert caught.value.hint
+
+
 def test_overlapping_targets_are_named(client, path):
     client.put(path, bytes(100))
     memory = memoryview(bytearray(100))

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import errno
 import inspect
+import mmap
 import random
 import select
 import threading
@@ -206,6 +207,27 @@ def test_deregistration_waits_for_what_is_under_way(xfer, path):
 @pytest.mark.parametrize(("address", "length"), [(0, 10), (10, 0), (-5, 10), (2**64 - 5, 10)])
 def test_what_is_no_memory_is_not_registered(xfer, address, length):
     assert xfer.RegIOMEM(address, length) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "is_memory"), [(0, 1, False), (2, 1, False), (1, 1, True), (0, 3, False)]
+)
+def test_memory_that_is_not_mapped_or_not_writable_is_not_registered(
+    xfer, start, length, is_memory
+):
+    """Three pages: one unmapped, one to write, one to read."""
+    page = mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    nothing = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    address = libc.mmap(None, ctypes.c_size_t(3 * page), mmap.PROT_READ, nothing, -1, 0)
+    libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(page))
+    middle = ctypes.c_void_p(address + page)
+    libc.mprotect(middle, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
+    iomem = xfer.RegIOMEM(address + start * page, length * page)
+    libc.munmap(middle, ctypes.c_size_t(2 * page))
+
+    assert (iomem is not None) == is_memory
 
 
 @pytest.mark.parametrize("bad", ["", "relative", "/ns/../file", "/ns"])

@@ -26,8 +26,10 @@ KEY_SHOWN_MAX = 64  # of a key, in messages
 class Pages:
     """The pages of one namespace. Made by ``Client.pages``; lives as long as its client.
 
-    The first value put under a key stays: a second put of the same key moves no bytes. A batch is
-    1 to 65,536 keys. Methods with an ``a`` in front do the same with await.
+    A key is meant to be a hash of its value, or of what determines it. The first value put under a
+    key stays: a second put of it moves no bytes, and where that has other bytes a reader may see
+    either value. A batch is 1 to 65,536 keys. Methods with an ``a`` in front do the same with
+    await.
     """
 
     def __init__(self, client: Client, namespace: str) -> None:

@@ -17,8 +17,13 @@ STANDARD_DESCRIPTORS = 3
 ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-class Terminated(BaseException):
-    """SIGTERM came. Not an Exception: what is under way must not handle it, only clean up."""
+class Ended(BaseException):
+    """SIGINT or SIGTERM came. No Exception: what is under way must not handle it, only clean up."""
+
+    def __init__(self, number: int) -> None:
+        self.word = ENDINGS[signal.Signals(number)]
+        self.status = 128 + number
+        super().__init__(self.word)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,20 +50,15 @@ def _on_signals(handle: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _leave(number: int, _: FrameType | None) -> NoReturn:
+    ended = Ended(number)
     with contextlib.suppress(OSError):
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, _line(number))
-    os._exit(128 + number)
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"error: {ended}\n".encode())
+    os._exit(ended.status)
 
 
-def _line(number: int) -> bytes:
-    return f"error: {ENDINGS[signal.Signals(number)]}\n".encode()
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
+def _raise(number: int, _: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # once is enough, and cleaning up is not cut short
-    if number == signal.SIGTERM:
-        raise Terminated
-    signal.default_int_handler(number, frame)
+    raise Ended(number)
 
 
 def _occupy_standard_descriptors() -> None:
@@ -70,4 +70,4 @@ def _occupy_standard_descriptors() -> None:
             return
 
 
-__all__ = ["Terminated", "main"]
+__all__ = ["Ended", "main"]

@@ -13,14 +13,12 @@ from typing import Any
 
 import typer
 
-from gd2fs.cli import Terminated, bench, files, serve, status, transfer
+from gd2fs.cli import Ended, bench, files, serve, status, transfer
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
 
 EXIT_ERROR = 1
 EXIT_MISS = 3
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 
 app = typer.Typer(
     name="gd2fs",
@@ -51,12 +49,9 @@ def run(words: Sequence[str]) -> int:
             if isinstance(error, kind):
                 return report(error)
         raise
-    except KeyboardInterrupt:
-        print_error("interrupted")
-        return EXIT_INTERRUPTED
-    except Terminated:
-        print_error("terminated")
-        return EXIT_TERMINATED
+    except Ended as ended:
+        print_error(ended.word)
+        return ended.status
 
 
 def _report_miss(miss: Miss) -> int:

@@ -17,7 +17,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from gd2fs import Client, FileStat
-from gd2fs.cli.output import Miss, print_note, progress_of, pulse_of
+from gd2fs.cli.output import Miss, format_bytes, print_note, progress_of, pulse_of
 from gd2fs.cli.target import ClusterOption, CpOption, Target, parse_target
 from gd2fs.config import TIMEOUT_S_MAX
 from gd2fs.errors import InvalidRequest, Unavailable
@@ -55,6 +55,7 @@ def put(
     target = parse_target(path, cp=cp, cluster=cluster).check_file()
     with _open_source(local) as source, target.open() as client:
         content = _content(source)
+        _check_room(client, target, len(content))
         timeout_s = max(PUT_TIMEOUT_S_MIN, len(content) / PUT_BYTES_PER_S_MIN)
         with pulse_of(f"put {target.path}", len(content)):
             client.put(target.path, content, ttl_s=ttl_s, timeout_s=min(timeout_s, TIMEOUT_S_MAX))
@@ -117,6 +118,20 @@ def _content(source: BinaryIO) -> mmap.mmap | bytes:
         return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
 
+def _check_room(client: Client, target: Target, size: int) -> None:
+    """Refuse what all nodes together cannot hold: they would make room for it until the end."""
+    if size < WINDOW_BYTES:
+        return
+    nodes = client.ping()
+    arena_bytes = sum(node.arena_bytes for node in nodes)
+    if size > arena_bytes and all(node.state != "gone" for node in nodes):
+        raise InvalidRequest(
+            f"put {target.path}: {format_bytes(size)} are more than the "
+            f"{format_bytes(arena_bytes)} of all nodes together",
+            hint="store it in parts, or give the nodes more memory",
+        )
+
+
 @contextlib.contextmanager
 def _copied(source: BinaryIO) -> Iterator[BinaryIO]:
     """A copy of ``source`` in a file without a name. Its mapping keeps it when it is closed."""
@@ -130,7 +145,7 @@ def _copied(source: BinaryIO) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
 
 
-def _write_all(sink: BinaryIO, part: memoryview) -> None:
+def _write_all(sink: BinaryIO | _SparseFile, part: memoryview) -> None:
     while part:
         part = part[sink.write(part) :]
 
