@@ -10,6 +10,7 @@ namespace {
 
 /// Counts the answers that are still to come.
 struct Gather {
+  Gather(std::size_t count, std::function<void()> next) : left(count), then(std::move(next)) {}
   std::atomic<std::size_t> left;
   std::function<void()> then;
 };
