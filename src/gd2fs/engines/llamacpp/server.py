@@ -67,19 +67,23 @@ async def _serve(
             lifespan="off",
             timeout_graceful_shutdown=STOP_S,
         )
+        front = _FrontServer(config)
+        front.end_on_signals()  # before `ready`: whoever reads that may send one at once
         print(f"ready address=http://{host}:{port}", flush=True)
-        await _FrontServer(config).serve(sockets=[listener])
+        await front.serve(sockets=[listener])
 
 
 class _FrontServer(uvicorn.Server):
     """Ends on SIGTERM and SIGINT, then returns; the original raises the signal again."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def end_on_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # they are ours already
 
 
 def _forward(
