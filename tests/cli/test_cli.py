@@ -134,8 +134,9 @@ def test_status_for_people_names_every_node(run):
     assert "n0" in shown and "n1" in shown and "active" in shown
 
 
-def test_version_is_one_line(run):
-    assert run("version").stdout.decode().startswith("gd2fs 0.")
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version_is_one_line(run, word):
+    assert run(word).stdout.decode().startswith("gd2fs 0.")
 
 
 # ---- bad input -----------------------------------------------------------------------------------

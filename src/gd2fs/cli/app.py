@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,16 @@ app = typer.Typer(
 
 for group in (serve, transfer, files, status, bench):
     group.register(app)
+
+
+@app.callback()
+def _options(
+    is_version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=status.show_version, help="The version"),
+    ] = False,
+) -> None:
+    """A distributed store for the KV caches of large language models."""
 
 
 def run(words: Sequence[str]) -> int:

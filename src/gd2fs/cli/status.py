@@ -47,6 +47,13 @@ def version() -> None:
     print(f"gd2fs {__version__} ({system})")
 
 
+def show_version(is_asked: bool) -> None:
+    """The option of the same meaning: print and end."""
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
 def _table(nodes: Sequence[NodeStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("node", overflow="fold")
