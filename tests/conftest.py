@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from gd2fs import Client
 from gd2fs.testing import LocalNodes
+
+# Started in the background a shell has it ignored, and every child would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TIMEOUT_S = 20.0  # patience of tests on a busy machine; what is about time sets its own
 
