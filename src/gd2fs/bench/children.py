@@ -41,7 +41,7 @@ class Child:
                 stderr=errors,
                 text=True,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends the child
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -128,5 +128,6 @@ class Children:
         return f"{talkative[0].name} said: {talkative[0].log_tail()}" if talkative else ""
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Run in a new child: it is killed when the thread that started it ends."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -6,7 +6,6 @@ just before. Nodes end with the context, and with this process however it ends.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -18,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from gd2fs.bench.children import die_with_parent
+
 READY_S = 30.0  # from start to the `ready` line
 STOP_S = 10.0  # from SIGTERM to the end, then SIGKILL
-PR_SET_PDEATHSIG = 1  # linux/prctl.h: the child gets a signal when its parent's thread ends
 
 
 @dataclass
@@ -46,7 +46,7 @@ class NodeProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self.ready_line = _first_line(self.process, READY_S)
         if not self.ready_line.startswith("ready"):
@@ -144,10 +144,6 @@ def free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _first_line(process: subprocess.Popen[str], timeout_s: float) -> str:
