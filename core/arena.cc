@@ -318,6 +318,13 @@ std::span<std::byte> Arena::memory() const noexcept { return memory_; }
 Rung Arena::rung() const noexcept { return rung_; }
 int Arena::descriptor() const noexcept { return descriptor_; }
 
+bool Arena::has_huge_pages() const noexcept {
+  if (rung_ != Rung::file) return rung_ == Rung::hugetlb || rung_ == Rung::thp;
+  struct statfs system {};
+  const bool is_known = fstatfs(descriptor_, &system) == 0;
+  return is_known && static_cast<std::uint64_t>(system.f_type) == HUGETLBFS_TYPE;
+}
+
 std::string Arena::rung_name() const {
   switch (rung_) {
     case Rung::hugetlb: return "hugetlb";

@@ -34,8 +34,9 @@ class Arena {
   std::span<std::byte> memory() const noexcept;
   std::size_t bytes() const noexcept { return memory().size(); }
   Rung rung() const noexcept;
-  std::string rung_name() const;    // "hugetlb", "thp", "plain", "file"
-  int descriptor() const noexcept;  // -1 for anonymous memory
+  bool has_huge_pages() const noexcept;  // transparent ones: asked for, and mostly had
+  std::string rung_name() const;         // "hugetlb", "thp", "plain", "file"
+  int descriptor() const noexcept;       // -1 for anonymous memory
 
  private:
   Arena() = default;

@@ -197,6 +197,8 @@ void Connection::handle_hello(const Inlet::Frame& frame) {
   if (!hello) return refuse(hello_syntax_fault(frame.table));
   if (const std::string reason = hello_fault(node_, *hello); !reason.empty()) return refuse(reason);
   is_node_ = hello->stream_class == wire::StreamClass::node;
+  const bool is_splicing = node_.splice_fault.empty();
+  if (is_splicing && (hello->capabilities & wire::SPLICE_HOLDS) != 0) sender_.allow_splice();
   wire::encode_challenge(sender_.replies().bytes, challenge_of(node_));
   phase_ = Phase::proof;
 }
@@ -215,6 +217,9 @@ void Connection::handle_proof(const Inlet::Frame& frame) {
 }
 
 void Connection::handle_open(const Inlet::Frame& frame) {
+  if (!sender_.holds().release(frame.header.consumed, heard_ms_)) {
+    return fault("a frame says that more was read than was ever sent");
+  }
   switch (frame.header.kind) {
     case Kind::request: return handle_request(frame);
     case Kind::data: return handle_data(frame);
@@ -229,7 +234,7 @@ void Connection::handle_open(const Inlet::Frame& frame) {
 void Connection::handle_unasked(const wire::Header& header) {
   if (sender_.is_full()) return fault("answers are not read while more is asked for");
   if (header.kind == Kind::ack) {
-    // Bytes are copied into the socket before their pieces are let go: every hold was in place.
+    // Holds go only when the reader has their bytes, or with the stream: all were in place.
     if ((header.flags & wire::CONFIRM) != 0) {
       wire::encode_ack(sender_.replies().bytes, Kind::acked, header.request, header.consumed);
     }
@@ -381,6 +386,8 @@ void Connection::tick(std::int64_t now_ms) {
   }
   if (phase_ == Phase::open) {
     expire(now_ms);
+    const std::int64_t waiting_ms = sender_.holds().waiting_since_ms(now_ms);
+    if (waiting_ms != 0 && now_ms - waiting_ms > node_.options.hold_silence_ms) return cut_off();
     if (now_ms - heard_ms_ > IDLE_MS && in_flight_ == 0) goodbye("the stream was idle", wire::MORE);
   }
   if (phase_ == Phase::closing && now_ms > closing_ms_) close();
@@ -396,6 +403,12 @@ void Connection::send(bool is_alone) {
   if (turn.sent == Outgoing::Sent::blocked) can_write_ = false;
   if (turn.sent == Outgoing::Sent::broken) return close();
   if (phase_ == Phase::closing && !sender_.has_work()) shutdown(fd(), SHUT_WR);
+}
+
+/// A reader that takes nothing of what is held for it: no GOODBYE would reach it either.
+void Connection::cut_off() {
+  Counters::add(node_.counters.cut_off);
+  close();
 }
 
 void Connection::fault(const std::string& reason) {
@@ -428,6 +441,7 @@ void Connection::close() {
   host_.clear();
   receiver_.clear();
   sender_.abandon();
+  sender_.holds().clear();
   if (auto names = receiver_.take_staged(); !names.empty()) {
     worker_.janitor().writer_vanished(std::move(names));
   }

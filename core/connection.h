@@ -72,6 +72,7 @@ class Connection {
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
   void send(bool is_alone);
+  void cut_off();
   void fault(const std::string& reason);
   void refuse(const std::string& reason);
   /// `flags`: MORE when the same may work later.

@@ -58,6 +58,8 @@ wire::Challenge challenge_of(const Node& node) {
   challenge.node_id = node.id;
   challenge.boot = node.options.boot;
   challenge.map_epoch = node.map.epoch;
+  challenge.capabilities = node.splice_fault.empty() ? wire::SPLICE_HOLDS : 0;
+  challenge.hold_bytes_max = node.hold_budget.stream_bytes_max;
   // 16 bytes come whole or not at all; without them the nonce is zero, and there is no token to
   // steal.
   static_cast<void>(!getrandom(challenge.nonce.data(), challenge.nonce.size(), 0));

@@ -96,14 +96,18 @@ Inbound::Progress Inbound::take_table(int fd) {
 }
 
 Inbound::Progress Inbound::begin_payload() {
-  has_spliced_ = has_spliced_ || (header_.flags & wire::SPLICED) != 0;
+  const bool is_by_reference = (header_.flags & wire::SPLICED) != 0;
+  if (is_by_reference) reference_end_ = consumed_ + header_.payload_bytes();
   const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
   if (!rpc || (*rpc != nullptr && !are_pieces_in_order(**rpc))) return Progress::broken;
   payload_left_ = header_.payload_bytes();
   if (payload_left_ == 0) return Progress::more;
   piece_ = 0;
   hash_ = 0;
-  if (*rpc != nullptr) begin_piece(**rpc);
+  if (*rpc != nullptr) {
+    begin_piece(**rpc);
+    if (is_by_reference && !is_verifying_) (*rpc)->is_to_confirm = true;
+  }
   part_ = Part::payload;
   return Progress::more;
 }

@@ -32,7 +32,8 @@ class Inbound {
   /// Bytes were read that no step has looked at yet: the socket does not tell of them again.
   bool has_staged() const noexcept { return begin_ != end_; }
   std::uint64_t consumed() const noexcept { return consumed_; }  // payload bytes of this stream
-  bool has_spliced() const noexcept { return has_spliced_; }     // the sender waits to be told so
+  /// What `consumed` is, or was, behind the last bytes that came by reference.
+  std::uint64_t reference_end() const noexcept { return reference_end_; }
   std::uint64_t corrupt_blocks() const noexcept { return corrupt_blocks_; }
 
  private:
@@ -70,7 +71,7 @@ class Inbound {
   std::vector<iovec> runs_;  // where the next bytes go
   std::size_t runs_bytes_ = 0;
   std::uint64_t consumed_ = 0;
-  bool has_spliced_ = false;
+  std::uint64_t reference_end_ = 0;
   std::uint64_t corrupt_blocks_ = 0;
 };
 

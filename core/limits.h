@@ -56,6 +56,8 @@ inline constexpr std::size_t UNAUTHENTICATED_MAX =
 inline constexpr std::uint32_t HELLO_MS = 2'000;  // from accept to PROOF
 inline constexpr std::uint32_t IDLE_MS =
     600'000;  // a stream without any frame for this long is closed
+inline constexpr std::uint32_t HOLD_SILENCE_MS =
+    10'000;  // a reader that takes nothing of what is held for it for this long is cut off
 inline constexpr std::uint32_t RETRY_MS =
     10;  // advised pause when a node is full of half-written bytes
 // While their writer's stream lives, staged pieces wait so long for their commit; then the owner

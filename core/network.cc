@@ -87,6 +87,7 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
   if (Error fault = options_fault(options); !fault.message.empty()) return fault;
   LinkOptions link_options;
   link_options.hello.cluster = options.cluster;
+  link_options.hello.capabilities = wire::SPLICE_HOLDS;
   static_cast<void>(!getrandom(link_options.hello.client_id.data(), 16, 0));
   link_options.connect_ms = options.connect_ms;
   link_options.streams = options.streams;

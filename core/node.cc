@@ -12,6 +12,19 @@ wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
   return map;
 }
 
+/// The answer of a self-test on memory of this very arena, unless the options spare it.
+std::string try_splice(const ServerOptions& options, Store& store) {
+  if (options.zero_copy == ZeroCopy::off) return "switched off";
+  if (options.zero_copy == ZeroCopy::automatic && !store.arena().has_huge_pages()) {
+    return "copies are quicker on small pages";
+  }
+  const Reserved probe = store.reserve({.name = "/splice/probe", .length = BLOCK_BYTES});
+  if (probe.piece == nullptr) return "no memory to try it with";
+  std::vector<std::span<std::byte>> runs;
+  probe.piece->runs(0, BLOCK_BYTES, runs);
+  return splice_fault(runs.front());
+}
+
 }  // namespace
 
 bool Strangers::enter(const std::string& host) {
@@ -33,7 +46,9 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       id(node_id(from.name)),
       map(with_boot(from.map, id, from.boot)),
       store(std::move(opened)),
+      splice_fault(try_splice(from, *store)),
       filling_bytes_max(store->arena().bytes() / FILLING_PER_CONNECTION_SHARE),
+      hold_budget(store->arena().bytes()),
       records(RECORDS_MAX) {}
 
 wire::NodeStatus Node::status() const {
@@ -45,6 +60,7 @@ wire::NodeStatus Node::status() const {
   status.arena_free_bytes = now.free_bytes;
   status.name = options.name;
   status.rung = store->arena().rung_name();
+  status.zero_copy = splice_fault.empty() ? "on" : "off: " + splice_fault;
   return status;
 }
 
@@ -63,6 +79,9 @@ ServerCounts Node::counts() const {
   now.misses = read(counters.misses);
   now.bytes_in = read(counters.bytes_in);
   now.bytes_out = read(counters.bytes_out);
+  now.bytes_spliced = read(counters.bytes_spliced);
+  now.held_bytes = hold_budget.held_bytes.load(std::memory_order_relaxed);
+  now.cut_off = read(counters.cut_off);
   now.corrupt_in = read(counters.corrupt_in);
   now.records = records.count();
   return now;

@@ -8,10 +8,12 @@
 #include <string>
 #include <unordered_map>
 
+#include "holds.h"
 #include "placement.h"
 #include "record.h"
 #include "server.h"
 #include "store.h"
+#include "transport/splice.h"
 #include "wire.h"
 
 namespace gd2fs::serve {
@@ -19,7 +21,7 @@ namespace gd2fs::serve {
 /// Relaxed: they are counted and shown, nothing is decided on them.
 struct Counters {
   std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
-      misses{0}, bytes_in{0}, bytes_out{0}, corrupt_in{0};
+      misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
     counter.fetch_add(by, std::memory_order_relaxed);
@@ -50,7 +52,10 @@ struct Node {
   const NodeId id;
   const wire::Map map;
   const std::unique_ptr<Store> store;
+  const std::string splice_fault;         // why nothing is spliced; empty when it is
   const std::uint64_t filling_bytes_max;  // of one connection
+  HoldBudget hold_budget;
+  PipePool pipes;
   Records records;
   Counters counters;
   Strangers strangers;

@@ -9,12 +9,15 @@ namespace gd2fs::serve {
 namespace {
 
 constexpr std::size_t IOVECS_MAX = 1024;  // the kernel takes no more at once
+// Below these a copy is quicker than the handling of pages.
+constexpr std::size_t SPLICE_BYTES_MIN = 256 * KiB;
+constexpr std::size_t SPLICE_RUN_BYTES_MIN = 16 * KiB;  // on average
 
 }  // namespace
 
 void Outgoing::borrow(const PieceRef& piece, std::uint64_t offset, std::uint64_t length) {
   piece->runs(offset, length, payload_);
-  if (holds_.empty() || holds_.back() != piece) holds_.push_back(piece);
+  if (pieces_.empty() || pieces_.back() != piece) pieces_.push_back(piece);
   payload_bytes_ += length;
 }
 
@@ -23,28 +26,70 @@ void Outgoing::keep(wire::Bytes bytes) {
   payload_.emplace_back(aside_.emplace_back(std::move(bytes)));
 }
 
+bool Outgoing::is_worth_splicing() const noexcept {
+  return may_splice && aside_.empty() && payload_bytes_ >= SPLICE_BYTES_MIN &&
+         payload_bytes_ >= payload_.size() * SPLICE_RUN_BYTES_MIN && holds.has_room(payload_bytes_);
+}
+
+bool Outgoing::is_by_reference() {
+  if (is_worth_splicing()) pipe_ = pipes_.take();
+  if (pipe_ == nullptr) {
+    holds.count(payload_bytes_);
+  } else {
+    holds.add(payload_bytes_, pieces_);
+  }
+  return pipe_ != nullptr;
+}
+
 void Outgoing::seal() {
   const auto add = [this](std::span<std::byte> run) {
     if (!run.empty()) left_.push_back({run.data(), run.size()});
   };
   add(head);
+  const std::size_t head_runs = left_.size();
   for (const auto& run : payload_) add(run);
+  splice_to_ = left_.size();
   add(tail);
+  if (pipe_ == nullptr) splice_to_ = left_.size();
+  splice_from_ = pipe_ == nullptr ? splice_to_ : head_runs;
+}
+
+bool Outgoing::is_over() const noexcept {
+  return left_at_ == left_.size() && (pipe_ == nullptr || pipe_->filled() == 0);
 }
 
 Outgoing::Sent Outgoing::send(int fd) {
-  while (left_at_ < left_.size()) {
-    msghdr message{};
-    message.msg_iov = &left_[left_at_];
-    message.msg_iovlen = std::min(left_.size() - left_at_, IOVECS_MAX);
-    const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      return errno == EAGAIN || errno == EWOULDBLOCK ? Sent::blocked : Sent::broken;
-    }
-    advance(static_cast<std::size_t>(sent));
+  while (!is_over()) {
+    const bool is_in_splice = left_at_ >= splice_from_ && left_at_ < splice_to_;
+    const bool is_in_pipe = pipe_ != nullptr && pipe_->filled() > 0;
+    const ssize_t moved = is_in_splice || is_in_pipe ? splice_some(fd) : copy_some(fd);
+    if (moved > 0 || (moved < 0 && errno == EINTR)) continue;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? Sent::blocked : Sent::broken;
   }
   return Sent::all;
+}
+
+ssize_t Outgoing::copy_some(int fd) {
+  const std::size_t end = left_at_ < splice_from_ ? splice_from_ : left_.size();
+  msghdr message{};
+  message.msg_iov = &left_[left_at_];
+  message.msg_iovlen = std::min(end - left_at_, IOVECS_MAX);
+  const bool is_more = left_at_ + message.msg_iovlen < left_.size();
+  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (is_more ? MSG_MORE : 0);
+  const ssize_t sent = sendmsg(fd, &message, flags);
+  if (sent > 0) advance(static_cast<std::size_t>(sent));
+  return sent;
+}
+
+/// Keeps the pipe filled before it moves on: what is in it counts as sent in `left_` already.
+ssize_t Outgoing::splice_some(int fd) {
+  if (pipe_->filled() == 0) {
+    const auto runs = std::span<const iovec>(left_).subspan(left_at_, splice_to_ - left_at_);
+    const ssize_t taken = pipe_->fill(runs);
+    if (taken <= 0) return taken;
+    advance(static_cast<std::size_t>(taken));
+  }
+  return pipe_->drain(fd, left_at_ < left_.size());
 }
 
 void Outgoing::advance(std::size_t bytes) {
@@ -63,11 +108,17 @@ void Outgoing::clear() {
   tail.clear();
   ends = 0;
   payload_.clear();
-  holds_.clear();
+  pieces_.clear();
   aside_.clear();
   payload_bytes_ = 0;
   left_.clear();
-  left_at_ = 0;
+  left_at_ = splice_from_ = splice_to_ = 0;
+  give_pipe();
+}
+
+void Outgoing::give_pipe() {
+  if (pipe_ != nullptr) pipes_.give(std::move(pipe_));
+  pipe_ = nullptr;
 }
 
 }  // namespace gd2fs::serve

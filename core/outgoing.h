@@ -2,17 +2,21 @@
 //
 //   control frames | header and table of one DATA frame | its payload | the RESPONSE that ends it
 //
-// Payload lies in pieces (borrowed, kept by `holds`) or aside (copied edge blocks).
+// Payload lies in pieces (borrowed) or aside (copied edge blocks). It leaves as a copy, and is kept
+// until the kernel has it; or by reference, and is held until the reader has it (holds.h).
 #pragma once
 
 #include <sys/uio.h>
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "holds.h"
 #include "piece.h"
+#include "transport/splice.h"
 #include "wire.h"
 
 namespace gd2fs::serve {
@@ -20,6 +24,14 @@ namespace gd2fs::serve {
 class Outgoing {
  public:
   enum class Sent : std::uint8_t { all, blocked, broken };
+
+  Outgoing(HoldBudget& budget, PipePool& pipes) : holds(budget), pipes_(pipes) {}
+  ~Outgoing() { give_pipe(); }
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+
+  Holds holds;              // of what has left this stream by reference
+  bool may_splice = false;  // the reader says how far it has read
 
   wire::Bytes head;        // before the payload
   wire::Bytes tail;        // after it
@@ -30,6 +42,8 @@ class Outgoing {
   /// Bytes that are kept here.
   void keep(wire::Bytes bytes);
   std::size_t payload_bytes() const noexcept { return payload_bytes_; }
+  /// After the payload of a DATA frame is complete: does it leave by reference?
+  bool is_by_reference();
   bool is_empty() const noexcept { return head.empty() && tail.empty(); }
 
   /// Nothing is added after this.
@@ -40,14 +54,23 @@ class Outgoing {
   void clear();
 
  private:
+  bool is_worth_splicing() const noexcept;
+  bool is_over() const noexcept;
+  ssize_t copy_some(int fd);
+  ssize_t splice_some(int fd);
   void advance(std::size_t bytes);
+  void give_pipe();
 
   std::vector<std::span<std::byte>> payload_;
-  std::vector<PieceRef> holds_;
+  std::vector<PieceRef> pieces_;
   std::deque<wire::Bytes> aside_;
   std::size_t payload_bytes_ = 0;
   std::vector<iovec> left_;
   std::size_t left_at_ = 0;  // the first of `left_` that is not wholly sent
+  PipePool& pipes_;
+  std::unique_ptr<Pipe> pipe_;   // what is spliced goes through it
+  std::size_t splice_from_ = 0;  // of `left_`: the runs that are spliced,
+  std::size_t splice_to_ = 0;    // empty when none are
 };
 
 }  // namespace gd2fs::serve

@@ -44,7 +44,12 @@ bool ReadJob::next_frame(Node& node, Outgoing& out, std::size_t payload_max,
                          std::uint64_t consumed) {
   wire::DataTable table;
   const bool is_over = fill(node, out, payload_max, table);
-  if (!table.pieces.empty()) wire::encode_data(out.head, request_, 0, table, consumed);
+  if (!table.pieces.empty()) {
+    const bool is_spliced = out.is_by_reference();
+    if (is_spliced) Counters::add(node.counters.bytes_spliced, out.payload_bytes());
+    const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
+    wire::encode_data(out.head, request_, flags, table, consumed);
+  }
   Counters::add(node.counters.bytes_out, out.payload_bytes());
   if (is_over) end(out.tail, Status::ok);
   return is_over;

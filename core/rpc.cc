@@ -49,6 +49,7 @@ bool Rpc::is_idempotent() const noexcept {
 }
 
 void Rpc::rewind() {
+  is_to_confirm = false;
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     Body& body = bodies[at];
     body.moved = 0;
@@ -98,6 +99,11 @@ bool Rpc::absorb_extras(const wire::ResponseItem& head, wire::TableReader& table
     node = std::move(*status_now);
   }
   return true;
+}
+
+bool Rpc::has_corrupt() const noexcept {
+  return std::any_of(bodies.begin(), bodies.end(),
+                     [](const Body& body) { return body.is_corrupt; });
 }
 
 void Rpc::settle() {

@@ -41,6 +41,9 @@ struct Rpc {
   std::vector<wire::ListEntry> entries;     // LIST
   wire::NodeStatus node;                    // PING
   std::uint32_t lost_count = 0;             // streams that broke under it
+  // Bytes came by reference, and nothing proves that they were in place when they were copied: the
+  // node has to confirm it.
+  bool is_to_confirm = false;
 
   Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
 
@@ -60,6 +63,8 @@ struct Rpc {
   void rewind();
   /// Takes a RESPONSE frame in. False: it breaks the protocol.
   bool absorb(const wire::Header& header, wire::View table);
+  /// A sum did not match, or parts of two values came.
+  bool has_corrupt() const noexcept;
   /// After the last frame: every item has an answer, and what was promised has arrived.
   void settle();
   /// Ends it, exactly once.

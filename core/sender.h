@@ -14,7 +14,11 @@ namespace gd2fs::serve {
 
 class Sender {
  public:
-  explicit Sender(Node& node) : node_(node) {}
+  explicit Sender(Node& node) : node_(node), outgoing_(node.hold_budget, node.pipes) {}
+
+  /// The reader says how far it has read: bytes may leave by reference.
+  void allow_splice() noexcept { outgoing_.may_splice = true; }
+  Holds& holds() noexcept { return outgoing_.holds; }
 
   /// Frames that go out before any DATA. Append whole frames only.
   Replies& replies() noexcept { return replies_; }

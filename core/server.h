@@ -16,6 +16,10 @@
 
 namespace gd2fs {
 
+/// Does payload leave the arena by reference? automatic: on huge pages, where the kernel allows it
+/// and does not copy all the same. on: on small pages too.
+enum class ZeroCopy : std::uint8_t { automatic = 0, on = 1, off = 2 };
+
 struct ServerOptions {
   std::string cluster;
   std::string name;                 // of this node; one of the map's
@@ -23,6 +27,9 @@ struct ServerOptions {
   wire::Map map;                    // with list_hash; boot of this node filled in by the server
   std::uint64_t boot = 0;
   std::size_t threads = 2;
+  ZeroCopy zero_copy = ZeroCopy::automatic;
+  std::uint32_t hold_silence_ms = HOLD_SILENCE_MS;  // a reader that has this long taken none of
+                                                    // the bytes held for it is cut off
   StoreOptions store;
 };
 
@@ -31,6 +38,9 @@ struct ServerCounts {
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
                 records = 0;
+  std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
+  std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
+  std::uint64_t cut_off = 0;        // readers that did not take what was held for them
 };
 
 class Server {

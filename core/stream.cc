@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t BULK_MAX = 2;                  // bulk requests in flight on one stream
 constexpr std::size_t SMALL_MAX = REQUESTS_MAX / 2;  // the rest is room for those let go
 constexpr std::size_t TURN_BYTES = 4 * MiB;          // received before others have their turn
-constexpr std::size_t ACK_BYTES = 4 * MiB;
+constexpr std::uint64_t ACK_BYTES_MIN = 64 * KiB;
+constexpr std::uint64_t ACK_BYTES_MAX = 4 * MiB;
 constexpr std::int64_t SILENT_MS = 1'000;  // no byte for so long, and a deadline passed
 constexpr std::uint32_t LOST_MAX = 2;      // streams that one request may outlive
 constexpr std::int64_t RETRY_MS_MIN = 100;
@@ -117,6 +118,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   retry_ms_ = 0;
   last_request_ = 0;
   acknowledged_ = 0;
+  ack_bytes_ = std::clamp(challenge.hold_bytes_max / 4, ACK_BYTES_MIN, ACK_BYTES_MAX);
   heard_ms_ = now_ms();
   link_.stream_connected(index_);
 }
@@ -188,7 +190,8 @@ void Stream::start(RpcRef rpc) {
   wire::Bytes& control = out_->control();
   const std::size_t at = control.size();
   wire::encode_request(control, request, is_eager ? wire::EAGER : std::uint8_t{0}, rpc->request);
-  wire::restamp(std::span(control).subspan(at), in_->consumed());
+  acknowledged_ = in_->consumed();
+  wire::restamp(std::span(control).subspan(at), acknowledged_);
   if (is_eager) {
     std::vector<std::uint16_t> items(rpc->bodies.size());
     for (std::size_t item = 0; item < items.size(); ++item)
@@ -206,7 +209,10 @@ void Stream::let_go(std::uint64_t request, Pending& pending, Status status) {
   const RpcRef rpc = std::move(pending.rpc);
   pending.rpc = nullptr;
   out_->forget(request);
-  wire::encode_ack(out_->control(), wire::Kind::cancel, request, in_->consumed());
+  // Of one that waits for its confirmation all frames have come: nothing is left to cancel.
+  if (!pending.is_confirming) {
+    wire::encode_ack(out_->control(), wire::Kind::cancel, request, in_->consumed());
+  }
   rpc->finish(status);
 }
 
@@ -236,9 +242,10 @@ bool Stream::take_frame(const wire::Header& header, wire::View table) {
   switch (header.kind) {
     case wire::Kind::response: return take_response(header, table);
     case wire::Kind::grant: return take_grant(header, table);
+    case wire::Kind::acked: return take_confirmation(header);
     case wire::Kind::map:
     case wire::Kind::ack:
-    case wire::Kind::acked: return true;  // a static map never changes; holds are the node's affair
+      return true;  // a static map never changes; no payload is spliced to nodes
     default: return false;
   }
 }
@@ -262,13 +269,21 @@ bool Stream::take_grant(const wire::Header& header, wire::View table) {
 
 bool Stream::take_response(const wire::Header& header, wire::View table) {
   const auto found = pending_.find(header.request);
-  if (found == pending_.end()) return false;
-  const RpcRef rpc = found->second.rpc;
+  if (found == pending_.end() || found->second.is_confirming) return false;
+  RpcRef rpc = found->second.rpc;
   if (rpc != nullptr && !rpc->absorb(header, table)) return false;
   if ((header.flags & wire::LAST) == 0) return true;
+  // Once a node has hung up, wrong bytes say that its memory serves others by now, and nothing
+  // about the copy that it keeps: the request is lost with the stream.
+  if (rpc != nullptr && rpc->has_corrupt() && tcp::has_hung_up(socket_.get())) return false;
   bulk_count_ -= found->second.is_bulk ? 1 : 0;
+  if (rpc != nullptr && rpc->is_to_confirm) {
+    found->second.is_confirming = true;
+    acknowledge(header.request, wire::CONFIRM);
+    return true;
+  }
   pending_.erase(found);
-  acknowledge(true);
+  if (in_->reference_end() > acknowledged_) acknowledge(0);
   if (rpc == nullptr) return true;
   out_->forget(header.request);
   rpc->settle();
@@ -276,13 +291,22 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
   return true;
 }
 
-/// Tells a node that splices how far its bytes have been copied out.
-void Stream::acknowledge(bool is_end) {
-  const std::uint64_t consumed = in_->consumed();
-  if (!in_->has_spliced() || consumed == acknowledged_) return;
-  if (!is_end && consumed - acknowledged_ < ACK_BYTES) return;
-  wire::encode_ack(out_->control(), wire::Kind::ack, 0, consumed);
-  acknowledged_ = consumed;
+/// Every byte up to the node's count was in place when it was copied.
+bool Stream::take_confirmation(const wire::Header& header) {
+  const auto found = pending_.find(header.request);
+  if (found == pending_.end() || !found->second.is_confirming) return false;
+  RpcRef rpc = std::move(found->second.rpc);
+  pending_.erase(found);
+  if (rpc == nullptr) return true;
+  rpc->settle();
+  rpc->finish(Status::ok);
+  return true;
+}
+
+/// Tells a node that sends by reference how far its bytes have been copied out.
+void Stream::acknowledge(std::uint64_t request, std::uint8_t flags) {
+  acknowledged_ = in_->consumed();
+  wire::encode_ack(out_->control(), wire::Kind::ack, request, acknowledged_, flags);
 }
 
 void Stream::flush() {
@@ -310,7 +334,8 @@ void Stream::ready(std::uint32_t events) {
     heard_ms_ = now_ms();
     if (progress == Inbound::Progress::closed) return lose("the connection was closed");
     if (progress == Inbound::Progress::broken) return lose("the node broke the protocol");
-    acknowledge(false);
+    const bool is_due = in_->consumed() - acknowledged_ >= ack_bytes_;
+    if (is_due && in_->reference_end() > acknowledged_) acknowledge(0);
     if (progress == Inbound::Progress::more && in_->has_staged())
       thread_.post([this] { read_on(); });
   }

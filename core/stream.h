@@ -42,6 +42,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   struct Pending {
     RpcRef rpc;  // nullptr: let go; its last frame is still to come
     bool is_bulk;
+    bool is_confirming = false;  // all has come, but for the node's word that it was in place
   };
 
   bool take_frame(const wire::Header& header, wire::View table) override;
@@ -49,6 +50,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool take_greeting(const wire::Header& header, wire::View table);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);
+  bool take_confirmation(const wire::Header& header);
 
   void connect(std::int64_t now);
   bool try_address(std::int64_t now);
@@ -59,7 +61,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void start(RpcRef rpc);
   void let_go(std::uint64_t request, Pending& pending, Status status);
   void flush();
-  void acknowledge(bool is_end);
+  void acknowledge(std::uint64_t request, std::uint8_t flags = 0);
   void release_pending(std::int64_t now);
   void read_on();
   bool is_silent(std::int64_t now) const;
@@ -87,6 +89,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::size_t bulk_count_ = 0;  // of pending_
   std::int64_t heard_ms_ = 0;   // when bytes came last, or when waiting for some began
   std::uint64_t acknowledged_ = 0;
+  std::uint64_t ack_bytes_ = 0;  // read by reference until the node is told without being asked
 };
 
 }  // namespace gd2fs

@@ -79,6 +79,10 @@ inline constexpr std::uint8_t EAGER = 4;
 inline constexpr std::uint8_t CONFIRM = 8;
 inline constexpr std::uint8_t MORE = 16;
 
+// Capabilities: what a side can do. Unknown bits are ignored.
+inline constexpr std::uint64_t SPLICE_HOLDS = 1;  // server: splices. client: says what it has read
+inline constexpr std::uint64_t NO_VERIFY = 2;
+
 // Item flags.
 inline constexpr std::uint16_t ITEM_PAGE = 1;
 inline constexpr std::uint16_t ITEM_NO_VERIFY = 2;
@@ -328,6 +332,7 @@ struct NodeStatus {
   std::uint8_t state = 1;
   std::string name;
   std::string rung;
+  std::string zero_copy;  // "on", or "off: " and why
 };
 
 /// RESPONSE frames: the response items, then what the op adds:

@@ -93,8 +93,10 @@ void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& s
   frame.u8(status.state);
   frame.u8(static_cast<std::uint8_t>(status.rung.size()));
   frame.u16(static_cast<std::uint16_t>(status.name.size()));
+  frame.u16(static_cast<std::uint16_t>(status.zero_copy.size()));
   frame.text(status.rung);
   frame.text(status.name);
+  frame.text(status.zero_copy);
   frame.finish(1, 0, 0);
 }
 
@@ -162,8 +164,10 @@ std::optional<NodeStatus> decode_ping_body(TableReader& table) {
   status.state = table.u8();
   const std::uint8_t rung_bytes = table.u8();
   const std::uint16_t name_bytes = table.u16();
+  const std::uint16_t zero_copy_bytes = table.u16();
   status.rung = table.text(rung_bytes);
   status.name = table.text(name_bytes);
+  status.zero_copy = table.text(zero_copy_bytes);
   if (!table.ok()) return {};
   return status;
 }

@@ -197,6 +197,11 @@ int connect_fault(int fd) {
   return fault;
 }
 
+bool has_hung_up(int fd) noexcept {
+  pollfd state{fd, POLLRDHUP, 0};
+  return poll(&state, 1, 0) == 1;
+}
+
 Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms) {
   auto socket = connect_start(remote, local);
   if (!socket) return socket.error();

@@ -78,6 +78,8 @@ Descriptor accept_from(int listener, Address& peer);
 Result<Descriptor> connect_start(const Address& remote, const Address* local = nullptr);
 /// 0 when the connection is up, else its errno.
 int connect_fault(int fd);
+/// The other side has closed or reset it; there may still be bytes to read.
+bool has_hung_up(int fd) noexcept;
 /// Waits for a connection; for threads that may block. Nothing is sent.
 Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms);
 

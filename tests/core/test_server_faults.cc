@@ -264,14 +264,29 @@ TEST_CASE("a grant that is not used expires and frees its memory") {
 TEST_CASE("an answer to ACK with CONFIRM says that the bytes were held") {
   auto server = start_node();
   RawPeer peer = RawPeer::greeted(*server);
+  const Bytes bytes = random_bytes(1'000, 8);
+  REQUIRE(peer.put(page("k"), bytes) == Status::ok);
+  peer.fetch(Op::get, {page("k", bytes.size())});
   Bytes out;
-  wire::encode_ack(out, Kind::ack, 0, 123, wire::CONFIRM);
+  wire::encode_ack(out, Kind::ack, 7, bytes.size(), wire::CONFIRM);
 
   peer.send(out);
 
   const Frame frame = peer.receive();
   CHECK(frame.header.kind == Kind::acked);
-  CHECK(frame.header.consumed == 123);
+  CHECK(frame.header.request == 7);
+  CHECK(frame.header.consumed == bytes.size());
+}
+
+TEST_CASE("who claims to have read more than was sent is shown out") {
+  auto server = start_node();
+  RawPeer peer = RawPeer::greeted(*server);
+  Bytes out;
+  wire::encode_ack(out, Kind::ack, 0, 1);
+
+  peer.send(out);
+
+  CHECK(peer.farewell() == "a frame says that more was read than was ever sent");
 }
 
 /// A well-formed conversation as bytes, to be bent.
