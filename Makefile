@@ -21,7 +21,8 @@ BUILD := build/core
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(BIN):$(PATH)
 
-CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.cc bindings/*.h) CMakeLists.txt
+CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.cc bindings/*.h \
+	include/xfer/*.h cmake/*) CMakeLists.txt
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
@@ -36,7 +37,10 @@ deps: ## Debian's part: headers of xxhash and doctest, Python's headers (install
 
 venv: $(STAMPS)/tools ## .venv with the build tools from PyPI
 
-install: $(STAMPS)/install ## build the core and install gd2fs, editable, into .venv
+install: $(STAMPS)/install ## build and install gd2fs, editable, into .venv; with PREFIX=DIR libgd2fs into DIR too
+ifdef PREFIX
+	$(BIN)/cmake --install $(BUILD) --component library --strip --prefix $(abspath $(PREFIX))
+endif
 
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

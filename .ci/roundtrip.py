@@ -1,5 +1,9 @@
-"""Starts a node from the installed package, puts a file, gets it back, and compares the sums."""
+"""Starts a node from the installed package, puts a file, gets it back, and compares the sums.
 
+Then has its C library connect to that node.
+"""
+
+import ctypes
 import hashlib
 import os
 import subprocess
@@ -21,6 +25,30 @@ def run(*words: object) -> None:
     subprocess.run([GD2FS, *map(str, words)], check=True, timeout=STEP_S)
 
 
+class Options(ctypes.Structure):
+    """The first fields of `xfer_gd2fs_options`; the rest is zero."""
+
+    _fields_ = (
+        ("cp_address", ctypes.c_char_p),
+        ("dp_address", ctypes.c_char_p),
+        ("cluster_id", ctypes.c_char_p),
+        ("rest", ctypes.c_char * 64),
+    )
+
+
+def connects(cp: str) -> bool:
+    prefix = subprocess.run(
+        [GD2FS, "config", "--prefix"], check=True, timeout=STEP_S, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+    library = ctypes.CDLL(str(Path(prefix, "lib", "libgd2fs.so")))
+    library.xfer_gd2fs_connect.restype = ctypes.c_void_p
+    library.xfer_gd2fs_close.argtypes = [ctypes.c_void_p]
+    options = Options(cp_address=cp.encode(), cluster_id=b"wheel")
+    context = library.xfer_gd2fs_connect(ctypes.byref(options))
+    library.xfer_gd2fs_close(context)
+    return context is not None
+
+
 def go_round(node: subprocess.Popen[str], folder: Path) -> None:
     assert node.stdout
     ready = node.stdout.readline()
@@ -32,6 +60,7 @@ def go_round(node: subprocess.Popen[str], folder: Path) -> None:
     run("put", *where, sent, "/wheel/file")
     run("get", *where, "/wheel/file", got)
     assert sum_of(sent) == sum_of(got), "other bytes came back"
+    assert connects(where[1]), "libgd2fs did not connect"
     node.terminate()
     assert node.wait(STEP_S) == 0, "the node did not end with status 0"
 

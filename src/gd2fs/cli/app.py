@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gd2fs.cli import Ended, bench, files, serve, status, transfer
+from gd2fs.cli import Ended, bench, config, files, serve, status, transfer
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (serve, transfer, files, status, bench):
+for group in (serve, transfer, files, status, config, bench):
     group.register(app)
 
 

@@ -1,0 +1,163 @@
+#include "options.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "../limits.h"
+#include "../transport/tcp.h"
+
+namespace gd2fs::capi {
+
+namespace {
+
+constexpr std::uint32_t THREADS_MAX = 64;
+constexpr std::size_t ADDRESSES_MAX = NODES_MAX;  // of one list
+constexpr std::string_view CP_SCHEME = "gd2fs://";
+constexpr std::string_view TCP_SCHEME = "tcp://";
+constexpr std::string_view RDMA_SCHEME = "rdma://";
+const char* const CP_HINT = "write `gd2fs://HOST:7527,gd2fs://HOST2:7527`";
+const char* const DP_HINT = "write `tcp://LOCAL_IP,tcp://LOCAL_IP2`, or leave it out";
+
+Error fault_of(std::string message, std::string hint) {
+  return {std::move(message), std::move(hint), Status::invalid};
+}
+
+std::string quoted(std::string_view text) { return "`" + std::string(text) + "`"; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+/// Nothing for NULL and for an empty text.
+std::vector<std::string_view> entries_of(const char* list) {
+  std::vector<std::string_view> entries;
+  const std::string_view text = list == nullptr ? std::string_view() : trimmed(list);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    entries.push_back(trimmed(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return entries;
+}
+
+Error add_seed(std::string_view entry, std::vector<std::string>& seeds) {
+  std::string_view address = entry;
+  if (address.starts_with(CP_SCHEME)) address.remove_prefix(CP_SCHEME.size());
+  const bool is_odd = address.find_first_of("/?#@ ") != std::string_view::npos;
+  if (is_odd || !tcp::parse_host_port(std::string(address)))
+    return fault_of("cp_address: " + quoted(entry) + " is not an address", CP_HINT);
+  seeds.emplace_back(address);
+  return {};
+}
+
+/// A local IP address as a socket address; without a family when it is none.
+tcp::Address parse_ip(std::string_view text) {
+  std::string host(text);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  in6_addr number;
+  const bool is_ip = inet_pton(AF_INET, host.c_str(), &number) == 1 ||
+                     inet_pton(AF_INET6, host.c_str(), &number) == 1;
+  if (!is_ip) return {};
+  auto found = tcp::resolve({host, 0});
+  return found && !found->empty() ? found->front() : tcp::Address{};
+}
+
+bool is_loopback(const tcp::Address& address) {
+  const std::string host = tcp::host_text(address);
+  return host == "::1" || (address.family() == AF_INET && host.starts_with("127."));
+}
+
+/// 0, or why a socket cannot be bound to it.
+int bind_fault(const tcp::Address& address) {
+  const tcp::Descriptor probe(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return probe && bind(probe.get(), address.get(), address.bytes) == 0 ? 0 : errno;
+}
+
+Error add_local(std::string_view entry, std::vector<std::string>& local) {
+  std::string_view host = entry;
+  if (host.starts_with(RDMA_SCHEME))
+    return fault_of("dp_address: " + quoted(entry) +
+                        " wants RDMA, which this version is not "
+                        "built with",
+                    DP_HINT);
+  if (host.starts_with(TCP_SCHEME)) host.remove_prefix(TCP_SCHEME.size());
+  const tcp::Address address = parse_ip(host);
+  if (address.family() == AF_UNSPEC)
+    return fault_of("dp_address: " + quoted(entry) + " is not a local IP address", DP_HINT);
+  if (is_loopback(address)) return {};  // no choice of a NIC
+  if (const int fault = bind_fault(address); fault != 0)
+    return fault_of("dp_address: " + quoted(entry) +
+                        " is not an address of this machine: " + std::strerror(fault),
+                    "name a local IP address, `ip address` lists them, or leave it out");
+  local.push_back(tcp::host_text(address));
+  return {};
+}
+
+Error fill_addresses(const xfer_gd2fs_options& options, ClientOptions& out) {
+  const auto seeds = entries_of(options.cp_address);
+  const auto local = entries_of(options.dp_address);
+  if (seeds.empty()) return fault_of("cp_address names no node", CP_HINT);
+  if (std::max(seeds.size(), local.size()) > ADDRESSES_MAX)
+    return fault_of("a list has more than " + std::to_string(ADDRESSES_MAX) + " addresses",
+                    "list fewer");
+  for (const std::string_view entry : seeds)
+    if (Error fault = add_seed(entry, out.seeds); !fault.message.empty()) return fault;
+  for (const std::string_view entry : local)
+    if (Error fault = add_local(entry, out.local); !fault.message.empty()) return fault;
+  return {};
+}
+
+/// A field, else the environment, else what `count` is already.
+Error fill_count(const char* field, std::uint32_t asked, const char* variable,
+                 std::uint32_t& count) {
+  const char* text = std::getenv(variable);
+  std::string where = field;
+  if (asked != 0) {
+    count = asked;
+  } else if (text != nullptr && *text != '\0') {
+    where = variable;
+    const char* const end = text + std::strlen(text);
+    const auto [stop, fault] = std::from_chars(text, end, count);
+    if (fault != std::errc{} || stop != end)
+      return fault_of(where + " is " + quoted(text) + ", not a number", "fix or unset it");
+  }
+  if (count >= 1 && count <= THREADS_MAX) return {};
+  return fault_of(where + " is " + std::to_string(count),
+                  "give 1 to " + std::to_string(THREADS_MAX));
+}
+
+Error fill_counts(const xfer_gd2fs_options& options, ClientOptions& out) {
+  std::uint32_t memory_threads = 1;  // checked only: the I/O threads do their work
+  Error fault =
+      fill_count("iothread_count", options.iothread_count, "GD2FS_IOTHREADS", out.io_threads);
+  if (fault.message.empty())
+    fault =
+        fill_count("conn_stream_count", options.conn_stream_count, "GD2FS_STREAMS", out.streams);
+  if (fault.message.empty())
+    fault =
+        fill_count("memthread_count", options.memthread_count, "GD2FS_MEMTHREADS", memory_threads);
+  return fault;
+}
+
+}  // namespace
+
+Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
+  ClientOptions out;
+  if (Error fault = fill_addresses(options, out); !fault.message.empty()) return fault;
+  if (Error fault = fill_counts(options, out); !fault.message.empty()) return fault;
+  if (options.cluster_id == nullptr || *options.cluster_id == '\0')
+    return fault_of("cluster_id names no cluster",
+                    "give the name that its nodes were started with");
+  out.cluster = options.cluster_id;
+  if (options.timeout != 0) out.timeout_ms = options.timeout;
+  return out;
+}
+
+}  // namespace gd2fs::capi
