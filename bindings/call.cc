@@ -76,7 +76,8 @@ nb::list nodes_of(const Call& call) {
   nb::list list;
   for (const wire::NodeStatus& node : call.outcome().nodes) {
     list.append(nb::make_tuple(node.name, node.boot, node.epoch, static_cast<int>(node.state),
-                               node.rung, node.arena_bytes, node.arena_free_bytes));
+                               node.rung, node.zero_copy, node.arena_bytes,
+                               node.arena_free_bytes));
   }
   return list;
 }

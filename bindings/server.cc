@@ -51,12 +51,20 @@ wire::Map map_of(const std::vector<Peer>& peers, const nb::bytes& list_hash) {
   return map;
 }
 
+ZeroCopy zero_copy_of(const std::string& text) {
+  if (text == "auto") return ZeroCopy::automatic;
+  if (text == "on") return ZeroCopy::on;
+  if (text == "off") return ZeroCopy::off;
+  raise(FaultKind::invalid_request, "zero copy is `" + text + "`", "use `auto`, `on` or `off`");
+}
+
 /// The server as Python holds it: `stop` may come from any thread, and twice.
 class BoundServer {
  public:
   BoundServer(std::string cluster, std::string name, std::vector<std::string> listen,
               const std::vector<Peer>& peers, const nb::bytes& list_hash, std::uint64_t boot,
-              std::size_t threads, std::size_t memory_bytes, const std::string& arena) {
+              std::size_t threads, std::size_t memory_bytes, const std::string& arena,
+              const std::string& zero_copy, std::uint32_t hold_silence_ms) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -68,6 +76,8 @@ class BoundServer {
     options.map = map_of(peers, list_hash);
     options.boot = boot;
     options.threads = threads;
+    options.zero_copy = zero_copy_of(zero_copy);
+    if (hold_silence_ms != 0) options.hold_silence_ms = hold_silence_ms;
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
@@ -132,6 +142,9 @@ class BoundServer {
     dict["misses"] = counts.misses;
     dict["bytes_in"] = counts.bytes_in;
     dict["bytes_out"] = counts.bytes_out;
+    dict["bytes_spliced"] = counts.bytes_spliced;
+    dict["held_bytes"] = counts.held_bytes;
+    dict["cut_off"] = counts.cut_off;
     dict["corrupt_in"] = counts.corrupt_in;
     dict["records"] = counts.records;
     return dict;
@@ -154,10 +167,11 @@ void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
       .def(
           nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
-                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&>(),
+                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
+                   const std::string&, std::uint32_t>(),
           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
-          nb::arg("arena"))
+          nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0)
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("rung", &BoundServer::rung)
       .def("counts", &BoundServer::counts)

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "limits.h"
@@ -25,6 +27,8 @@ constexpr std::size_t HUGE_BYTES = 2 * MiB;
 constexpr std::size_t ARENA_BYTES_MAX =
     8 * TiB;  // records are numbered in 32 bits, by at most 2 KiB (ledger.h)
 constexpr auto HUGETLBFS_TYPE = 0x958458f6;
+constexpr int LOCK_TRIES = 50;
+constexpr auto LOCK_PAUSE = std::chrono::milliseconds(10);
 constexpr unsigned MEMFD_HUGE_2MB = 21u << 26;  // MFD_HUGE_2MB: log2 of the page size, shifted
 
 std::string size_text(std::uint64_t bytes) {
@@ -210,7 +214,12 @@ class ArenaFile {
   }
   bool lock(off_t first_bytes) {
     first_bytes_ = first_bytes;
-    is_locked_ = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    // A node that was killed a moment ago may still be on its way out: the kernel lets go of its
+    // mappings a little after it is gone.
+    for (int tries = 0; tries < LOCK_TRIES && !is_locked_; ++tries) {
+      if (tries > 0) std::this_thread::sleep_for(LOCK_PAUSE);
+      is_locked_ = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    }
     return is_locked_;
   }
   int release() { return std::exchange(descriptor_, -1); }

@@ -103,8 +103,8 @@ class Call:
         """size, chunk_bytes, ttl_s, generation, sequence"""
 
     @property
-    def nodes(self) -> list[tuple[str, int, int, int, str, int, int]]:
-        """name, boot, epoch, state, rung, arena_bytes, arena_free_bytes"""
+    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int]]:
+        """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes"""
 
     @property
     def buffer_bytes(self) -> int:
@@ -237,6 +237,9 @@ class Server:
         list_hash: 16 bytes that name the list; see ``gd2fs.membership.list_hash``.
         boot: Larger at every start of this node.
         arena: ``auto``, ``hugetlb``, ``thp``, ``plain`` or ``file:PATH``.
+        zero_copy: ``auto``, ``on`` or ``off``: does payload leave the arena by reference?
+        hold_silence_ms: A reader that takes nothing of what is held for it for so long is cut
+            off; 0 is the default.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -253,6 +256,8 @@ class Server:
         threads: int,
         memory_bytes: int,
         arena: str,
+        zero_copy: str = "auto",
+        hold_silence_ms: int = 0,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:

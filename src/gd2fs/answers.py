@@ -36,6 +36,7 @@ class NodeStatus:
     epoch: int
     state: str  # "joining", "active", "draining" or "gone"
     rung: str  # of the arena: "hugetlb", "thp", "plain" or "file"
+    zero_copy: str  # "on", or "off: " and why
     arena_bytes: int
     arena_free_bytes: int
 

@@ -363,8 +363,8 @@ class Client:
         call = yield partial(self._core.ping, timeout_ms=deadline.left_ms())
         check(call, "ping")
         return [
-            NodeStatus(name, boot, epoch, NODE_STATES[state], rung, arena_bytes, free_bytes)
-            for name, boot, epoch, state, rung, arena_bytes, free_bytes in call.nodes
+            NodeStatus(name, boot, epoch, NODE_STATES[state], *rest)
+            for name, boot, epoch, state, *rest in call.nodes
         ]
 
     def _deadline(self, timeout_s: float | None) -> Deadline:

@@ -115,6 +115,7 @@ MEMORY_BYTES_MIN = 16 << 20  # less could not hold a handful of chunks
 THREADS_MAX = 64
 CLUSTER_BYTES_MAX = 128  # as core/limits.h says
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
+ZERO_COPY = ("auto", "on", "off")
 ARENA_KINDS = ("auto", "hugetlb", "thp", "plain")
 
 
@@ -134,6 +135,7 @@ class NodeConfig:
     arena: str = "auto"
     admin: str | None = None
     threads: int = 2
+    zero_copy: str = "auto"
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
@@ -150,6 +152,10 @@ class NodeConfig:
             )
         if self.name is not None:
             check_node_name(self.name)
+        if self.zero_copy not in ZERO_COPY:
+            raise InvalidRequest(
+                f"`{self.zero_copy}` is no way to copy", hint=f"one of {', '.join(ZERO_COPY)}"
+            )
         self._check_arena()
 
     @classmethod
@@ -165,6 +171,7 @@ class NodeConfig:
         arena: str,
         admin: str | None,
         threads: int,
+        zero_copy: str,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line; ``cluster`` falls back to ``GD2FS_CLUSTER``.
@@ -182,6 +189,7 @@ class NodeConfig:
             arena=arena,
             admin=admin,
             threads=threads,
+            zero_copy=zero_copy,
         )
 
     def _check_arena(self) -> None:

@@ -20,6 +20,7 @@ GAUGES = (
     ("gd2fs_pieces", "Pieces of files that can be read", "pieces"),
     ("gd2fs_file_records", "Records of files whose home this node is", "records"),
     ("gd2fs_connections", "Open streams", "connections"),
+    ("gd2fs_held_bytes", "Bytes on their way to readers by reference", "held_bytes"),
 )
 COUNTERS = (
     ("gd2fs_connections_accepted", "Streams that were opened", "accepted"),
@@ -28,6 +29,8 @@ COUNTERS = (
     ("gd2fs_requests", "Requests that were answered", "requests"),
     ("gd2fs_received_bytes", "Bytes of cache that came in", "bytes_in"),
     ("gd2fs_sent_bytes", "Bytes of cache that went out", "bytes_out"),
+    ("gd2fs_spliced_bytes", "Of the bytes sent: left the arena by reference", "bytes_spliced"),
+    ("gd2fs_readers_cut_off", "Readers that did not take what was held for them", "cut_off"),
     ("gd2fs_received_corrupt", "Writes refused for a wrong checksum", "corrupt_in"),
     ("gd2fs_corrupt_pieces", "Stored copies dropped for a wrong checksum", "corrupt_pieces"),
     ("gd2fs_evicted_pieces", "Pieces that went for lack of room", "evicted_pieces"),

@@ -66,6 +66,7 @@ class Node:
             threads=config.threads,
             memory_bytes=config.memory_bytes,
             arena=config.arena,
+            zero_copy=config.zero_copy,
         )
         node = cls(config, server, me, peers)
         try:

@@ -15,7 +15,16 @@ from gd2fs.cli.app import app
 from gd2fs.testing.cluster import Cluster, free_ports
 
 MIB = 1 << 20
-STATUS_FIELDS = {"name", "boot", "epoch", "state", "rung", "arena_bytes", "arena_free_bytes"}
+STATUS_FIELDS = {
+    "name",
+    "boot",
+    "epoch",
+    "state",
+    "rung",
+    "zero_copy",
+    "arena_bytes",
+    "arena_free_bytes",
+}
 BOUNDED_S = 20.0  # for a command that meets a dead node: its deadline, and the start of Python
 
 pytestmark = pytest.mark.slow

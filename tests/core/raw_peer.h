@@ -125,7 +125,10 @@ class RawPeer {
     Bytes out;
     wire::encode_hello(out, hello);
     send(out);
-    REQUIRE(receive().header.kind == Kind::challenge);
+    const Frame challenge = receive();
+    REQUIRE(challenge.header.kind == Kind::challenge);
+    const auto offered = wire::decode_challenge(challenge.table);
+    is_splicing_offered = offered && (offered->capabilities & wire::SPLICE_HOLDS) != 0;
     out.clear();
     wire::encode_proof(out, wire::Proof{});
     send(out);
@@ -280,6 +283,7 @@ class RawPeer {
   int fd() const { return socket_.get(); }
   void close() { socket_.close(); }
   std::uint64_t last_id = 0;
+  bool is_splicing_offered = false;
 
  private:
   bool wait(short events) {

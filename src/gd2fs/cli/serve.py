@@ -60,6 +60,13 @@ def serve(
         typer.Option(metavar="ADDR:PORT", help="Serve /healthz, /readyz and /metrics there"),
     ] = None,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
+    zero_copy: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Send from the arena by reference: auto (huge pages), on (small ones too), off",
+        ),
+    ] = "auto",
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
@@ -76,6 +83,7 @@ def serve(
         arena=arena,
         admin=admin,
         threads=threads,
+        zero_copy=zero_copy,
     )
     is_ended = _end_on_signals()
     with Node.start(config) as node:

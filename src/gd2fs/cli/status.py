@@ -15,7 +15,16 @@ from gd2fs.cli.output import format_bytes, print_json, print_warning, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption
 
 BAR_CELLS = 10
-FIELDS = ("name", "boot", "epoch", "state", "rung", "arena_bytes", "arena_free_bytes")
+FIELDS = (
+    "name",
+    "boot",
+    "epoch",
+    "state",
+    "rung",
+    "zero_copy",
+    "arena_bytes",
+    "arena_free_bytes",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +68,7 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
     table.add_column("node", overflow="fold")
     table.add_column("state")
     table.add_column("kind of memory")
+    table.add_column("zero copy", overflow="fold")
     table.add_column("used", justify="right")
     table.add_column("of", justify="right")
     table.add_column("")
@@ -69,6 +79,7 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
             printable(node.name),
             node.state,
             printable(node.rung or "-"),
+            printable(node.zero_copy or "-"),
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",
             _bar(used, node.arena_bytes),

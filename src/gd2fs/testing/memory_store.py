@@ -210,7 +210,7 @@ class MemoryStore:
 
     def ping(self, *, timeout_s: float | None = None) -> Sequence[NodeStatus]:
         self.check_open()
-        return [NodeStatus("memory", 1, 1, "active", "plain", 0, 0)]
+        return [NodeStatus("memory", 1, 1, "active", "plain", "off: no wire", 0, 0)]
 
     def close(self) -> None:
         self._is_open = False

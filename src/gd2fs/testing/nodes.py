@@ -13,15 +13,25 @@ from gd2fs.testing.cluster import free_ports
 
 
 class LocalNodes:
-    """``count`` nodes of one cluster, each with ``memory_bytes`` of plain memory.
+    """``count`` nodes of one cluster, each with ``memory_bytes`` of memory.
+
+    ``settings`` go to each server: see ``_core.Server``.
 
     A context manager. ``stop`` and ``start`` take a node away and bring it back, empty.
     """
 
     def __init__(
-        self, count: int = 1, *, memory_bytes: int = 64 << 20, cluster: str = "test"
+        self,
+        count: int = 1,
+        *,
+        memory_bytes: int = 64 << 20,
+        cluster: str = "test",
+        arena: str = "plain",
+        **settings: Any,
     ) -> None:
         self.cluster = cluster
+        self.arena = arena
+        self.settings = settings
         self.memory_bytes = memory_bytes
         self.peers = [
             Peer(f"n{index}", (f"127.0.0.1:{port}",))
@@ -60,7 +70,8 @@ class LocalNodes:
             time.time_ns() // 1000,
             1,
             self.memory_bytes,
-            "plain",
+            self.arena,
+            **self.settings,
         )
 
     def stop(self, index: int) -> None:
