@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "fault.h"
-#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -77,8 +76,8 @@ nb::list nodes_of(const Call& call) {
   nb::list list;
   for (const wire::NodeStatus& node : call.outcome().nodes) {
     list.append(nb::make_tuple(node.name, node.boot, node.epoch, static_cast<int>(node.state),
-                               node.rung, node.zero_copy, node.arena_bytes,
-                               node.arena_free_bytes));
+                               node.rung, node.zero_copy, node.arena_bytes, node.arena_free_bytes,
+                               node.is_sealed, node.transport));
   }
   return list;
 }
@@ -107,7 +106,7 @@ void SharedClient::close() {
 
 Call::~Call() {
   if (!operation_) return;
-  GilReleased released;
+  nb::gil_scoped_release released;
   if (!operation_->is_done()) {
     cancel_without_gil();
     operation_->wait(-1);
@@ -119,7 +118,7 @@ Call::~Call() {
 void Call::start(const Start& start) {
   bool is_open = false;
   {
-    GilReleased released;
+    nb::gil_scoped_release released;
     is_open =
         client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
   }
@@ -134,7 +133,7 @@ bool Call::wait(std::int64_t timeout_ms) {
     if (wait_without_gil(is_interrupted ? -1 : slice_ms)) break;
     is_interrupted = PyErr_CheckSignals() != 0;
     if (is_interrupted) {
-      GilReleased released;
+      nb::gil_scoped_release released;
       cancel_without_gil();
     }
     if (left_ms >= 0) left_ms -= slice_ms;
@@ -146,12 +145,12 @@ bool Call::wait(std::int64_t timeout_ms) {
 }
 
 bool Call::wait_without_gil(std::int64_t timeout_ms) {
-  GilReleased released;
+  nb::gil_scoped_release released;
   return operation_->wait(timeout_ms);
 }
 
 void Call::cancel() {
-  GilReleased released;
+  nb::gil_scoped_release released;
   cancel_without_gil();
 }
 

@@ -40,9 +40,12 @@ class BoundClient {
 
   BoundClient(std::vector<std::string> seeds, std::string cluster, std::vector<std::string> local,
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
-              std::uint32_t connect_ms, bool is_verifying) {
-    ClientOptions options{std::move(seeds), std::move(local), std::move(cluster), io_threads,
-                          streams,          timeout_ms,       connect_ms,         is_verifying};
+              std::uint32_t connect_ms, bool is_verifying, const std::string& transport) {
+    auto chosen = parse_transport(transport);
+    if (!chosen) raise(chosen.error());
+    ClientOptions options{std::move(seeds), std::move(local), std::move(cluster),
+                          io_threads,       streams,          timeout_ms,
+                          connect_ms,       is_verifying,     *chosen};
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -296,12 +299,13 @@ void bind_files(nb::class_<BoundClient>& client) {
 void bind_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "Client",
                                  "The native client: each method starts an operation.");
-  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
-                      std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
-             nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
-             nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
-             nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
-             nb::arg("is_verifying") = true);
+  client.def(
+      nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
+               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&>(),
+      nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
+      nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
+      nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
+      nb::arg("is_verifying") = true, nb::arg("transport") = "auto");
   bind_pages(client);
   bind_files(client);
   client

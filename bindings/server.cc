@@ -64,7 +64,8 @@ class BoundServer {
   BoundServer(std::string cluster, std::string name, std::vector<std::string> listen,
               const std::vector<Peer>& peers, const nb::bytes& list_hash, std::uint64_t boot,
               std::size_t threads, std::size_t memory_bytes, const std::string& arena,
-              const std::string& zero_copy, std::uint32_t hold_silence_ms) {
+              const std::string& zero_copy, std::uint32_t hold_silence_ms, bool is_shared,
+              bool is_traceable) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -78,6 +79,8 @@ class BoundServer {
     options.threads = threads;
     options.zero_copy = zero_copy_of(zero_copy);
     if (hold_silence_ms != 0) options.hold_silence_ms = hold_silence_ms;
+    options.is_shared = is_shared;
+    options.is_traceable = is_traceable;
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
@@ -87,12 +90,18 @@ class BoundServer {
     }
     addresses_ = (*result)->addresses();
     rung_ = (*result)->rung_name();
+    is_sealed_ = (*result)->is_sealed();
+    socket_name_ = (*result)->socket_name();
+    socket_fault_ = (*result)->socket_fault();
     server_ = std::move(*result);
   }
   ~BoundServer() { stop(); }
 
   const std::vector<std::string>& addresses() const { return addresses_; }
   const std::string& rung() const { return rung_; }
+  bool is_sealed() const { return is_sealed_; }
+  const std::string& socket_name() const { return socket_name_; }
+  const std::string& socket_fault() const { return socket_fault_; }
 
   nb::dict counts() const {
     std::shared_ptr<Server> server = server_copy();
@@ -146,6 +155,8 @@ class BoundServer {
     dict["held_bytes"] = counts.held_bytes;
     dict["cut_off"] = counts.cut_off;
     dict["corrupt_in"] = counts.corrupt_in;
+    dict["leases"] = counts.leases;
+    dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
     return dict;
   }
@@ -159,21 +170,27 @@ class BoundServer {
   std::shared_ptr<Server> server_;
   std::vector<std::string> addresses_;
   std::string rung_;
+  bool is_sealed_ = false;
+  std::string socket_name_;
+  std::string socket_fault_;
 };
 
 }  // namespace
 
 void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
-      .def(
-          nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
-                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
-                   const std::string&, std::uint32_t>(),
-          nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
-          nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
-          nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0)
+      .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
+                    const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
+                    const std::string&, std::uint32_t, bool, bool>(),
+           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
+           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
+           nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
+           nb::arg("is_shared") = true, nb::arg("is_traceable") = true)
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("rung", &BoundServer::rung)
+      .def_prop_ro("is_sealed", &BoundServer::is_sealed)
+      .def_prop_ro("socket_name", &BoundServer::socket_name)
+      .def_prop_ro("socket_fault", &BoundServer::socket_fault)
       .def("counts", &BoundServer::counts)
       .def("stop", &BoundServer::stop);
 }

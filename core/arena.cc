@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "limits.h"
 
@@ -124,6 +125,47 @@ bool is_thp_allowed() {
   return std::getline(file, text) && text.find("[never]") == std::string::npos;
 }
 
+/// Room for `bytes` that starts at a multiple of a huge page; MAP_FAILED without.
+std::byte* reserve_aligned(std::size_t bytes) {
+  const std::size_t mapped = bytes + HUGE_BYTES;
+  void* const got = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto* const first = static_cast<std::byte*>(got);
+  if (got == MAP_FAILED) return first;
+  // Invariant: what is cut off here lies outside [at, at + bytes).
+  const std::size_t before =
+      (HUGE_BYTES - reinterpret_cast<std::uintptr_t>(first) % HUGE_BYTES) % HUGE_BYTES;
+  std::byte* const at = first + before;
+  if (before > 0) munmap(first, before);
+  if (before < HUGE_BYTES) munmap(at + bytes, HUGE_BYTES - before);
+  return at;
+}
+
+// Shared memory of ordinary pages, or of huge ones where the machine gives them to shared memory.
+Result<Mapping> map_memfd(std::size_t bytes) {
+  const char* what = "shared memory";
+  if (auto fault = memory_fault(what, bytes)) return *fault;
+  const int descriptor = memfd_create("gd2fs-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return system_fault("cannot make a memfd", errno);
+  std::byte* const at = reserve_aligned(bytes);
+  // Invariant: MAP_FIXED replaces just what was reserved for it.
+  if (at != MAP_FAILED && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 &&
+      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == at) {
+    madvise(at, bytes, MADV_HUGEPAGE);
+    return Mapping{{at, bytes}, descriptor};
+  }
+  const int fault = errno;
+  if (at != MAP_FAILED) munmap(at, bytes);
+  close(descriptor);
+  return system_fault("cannot map " + size_text(bytes) + " of " + what, fault);
+}
+
+/// True: nobody can write to it any more but through the mapping that is there.
+bool seal(int descriptor) {
+  constexpr int SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+  return fcntl(descriptor, F_ADD_SEALS, SEALS) == 0;
+}
+
 // Anonymous memory that starts at a multiple of a huge page.
 Result<Mapping> map_anonymous(std::size_t bytes, bool is_huge) {
   const char* what = is_huge ? "transparent huge pages" : "plain memory";
@@ -133,18 +175,9 @@ Result<Mapping> map_anonymous(std::size_t bytes, bool is_huge) {
                  "`--arena auto`"};
   }
   if (auto fault = memory_fault(what, bytes)) return *fault;
-  const std::size_t mapped = bytes + HUGE_BYTES;
-  void* const got = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED)
+  std::byte* const at = reserve_aligned(bytes);
+  if (at == MAP_FAILED)
     return system_fault("cannot map " + size_text(bytes) + " of " + what, errno);
-  auto* const first = static_cast<std::byte*>(got);
-  // Invariant: what is cut off here lies outside [at, at + bytes).
-  const std::size_t before =
-      (HUGE_BYTES - reinterpret_cast<std::uintptr_t>(first) % HUGE_BYTES) % HUGE_BYTES;
-  std::byte* const at = first + before;
-  if (before > 0) munmap(first, before);
-  if (before < HUGE_BYTES) munmap(at + bytes, HUGE_BYTES - before);
   if (madvise(at, bytes, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 && is_huge) {
     const int fault = errno;
     munmap(at, bytes);
@@ -260,6 +293,7 @@ Result<Mapping> map_file(const std::string& path, std::size_t bytes) {
 Result<Mapping> map_rung(Rung rung, const std::string& path, std::size_t bytes) {
   switch (rung) {
     case Rung::hugetlb: return map_hugetlb(bytes);
+    case Rung::memfd: return map_memfd(bytes);
     case Rung::thp: return map_anonymous(bytes, true);
     case Rung::file: return map_file(path, bytes);
     default: return map_anonymous(bytes, false);
@@ -269,17 +303,25 @@ Result<Mapping> map_rung(Rung rung, const std::string& path, std::size_t bytes) 
 }  // namespace
 
 Result<ArenaOptions> parse_arena(const std::string& text, std::size_t bytes) {
-  ArenaOptions options{bytes, Rung::automatic, ""};
+  ArenaOptions options;
+  options.bytes = bytes;
   if (text == "auto") return options;
-  const std::pair<const char*, Rung> names[] = {
-      {"hugetlb", Rung::hugetlb}, {"thp", Rung::thp}, {"plain", Rung::plain}};
+  const std::pair<const char*, Rung> names[] = {{"hugetlb", Rung::hugetlb},
+                                                {"memfd", Rung::memfd},
+                                                {"thp", Rung::thp},
+                                                {"plain", Rung::plain}};
   for (const auto& [name, rung] : names) {
-    if (text == name) return ArenaOptions{bytes, rung, ""};
+    if (text != name) continue;
+    options.rung = rung;
+    return options;
   }
-  if (text.rfind("file:", 0) == 0 && text.size() > 5)
-    return ArenaOptions{bytes, Rung::file, text.substr(5)};
+  if (text.rfind("file:", 0) == 0 && text.size() > 5) {
+    options.rung = Rung::file;
+    options.path = text.substr(5);
+    return options;
+  }
   return Error{"unknown arena `" + text + "`",
-               "use `auto`, `hugetlb`, `thp`, `plain` or `file:PATH`"};
+               "use `auto`, `hugetlb`, `memfd`, `thp`, `plain` or `file:PATH`"};
 }
 
 Result<Arena> Arena::open(const ArenaOptions& options) {
@@ -288,10 +330,11 @@ Result<Arena> Arena::open(const ArenaOptions& options) {
                  "ask for 2 MiB to " + size_text(ARENA_BYTES_MAX)};
   }
   const std::size_t bytes = (options.bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
-  const Rung ladder[] = {Rung::hugetlb, Rung::thp, Rung::plain};
-  const std::span<const Rung> rungs = options.rung == Rung::automatic
-                                          ? std::span<const Rung>(ladder)
-                                          : std::span<const Rung>(&options.rung, 1);
+  std::vector<Rung> rungs{options.rung};
+  if (options.rung == Rung::automatic) {
+    rungs = {Rung::hugetlb, Rung::thp, Rung::plain};
+    if (options.is_shared) rungs.insert(rungs.begin() + 1, Rung::memfd);
+  }
   Error fault;
   for (const Rung rung : rungs) {
     auto mapping = map_rung(rung, options.path, bytes);
@@ -304,6 +347,8 @@ Result<Arena> Arena::open(const ArenaOptions& options) {
     arena.memory_ = mapping->memory;
     arena.rung_ = rung;
     arena.descriptor_ = mapping->descriptor;
+    const bool is_memfd = rung == Rung::hugetlb || rung == Rung::memfd;
+    arena.is_sealed_ = options.is_shared && is_memfd && seal(mapping->descriptor);
     return arena;
   }
   return fault;
@@ -314,6 +359,7 @@ Arena::Arena(Arena&& other) noexcept { *this = std::move(other); }
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(rung_, other.rung_);
+  std::swap(is_sealed_, other.is_sealed_);
   std::swap(descriptor_, other.descriptor_);
   return *this;
 }
@@ -337,6 +383,7 @@ bool Arena::has_huge_pages() const noexcept {
 std::string Arena::rung_name() const {
   switch (rung_) {
     case Rung::hugetlb: return "hugetlb";
+    case Rung::memfd: return "memfd";
     case Rung::thp: return "thp";
     case Rung::file: return "file";
     default: return "plain";

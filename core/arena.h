@@ -1,7 +1,12 @@
 // Arena: one large mapping of memory, on the best kind of pages that this machine gives.
 //
-// The ladder under `automatic`: hugetlb memfd, anonymous transparent huge pages, plain pages. A
-// named rung is taken or refused, never replaced silently. `rung()` says which one was got.
+// The ladder under `automatic`: hugetlb memfd, memfd (when it is to be shared), anonymous
+// transparent huge pages, plain pages. A named rung is taken or refused, never replaced silently.
+// `rung()` says which one was got.
+//
+// A memfd that is to be shared is sealed once it is mapped here: whoever is given its descriptor
+// can map it for reading, and can neither write to it nor change its size, also not by opening it
+// anew. Only this first mapping stays writable.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +18,23 @@
 
 namespace gd2fs {
 
-enum class Rung : std::uint8_t { automatic = 0, hugetlb = 1, thp = 2, plain = 3, file = 4 };
+enum class Rung : std::uint8_t {
+  automatic = 0,
+  hugetlb = 1,
+  thp = 2,
+  plain = 3,
+  file = 4,
+  memfd = 5
+};
 
 struct ArenaOptions {
   std::size_t bytes = 0;  // rounded up to whole 2 MiB pages
   Rung rung = Rung::automatic;
   std::string path;  // rung file: a path on hugetlbfs, tmpfs or a disk; kept when the process ends
+  bool is_shared = false;  // other processes may map it for reading, where the rung allows that
 };
 
-/// Reads `auto`, `hugetlb`, `thp`, `plain` or `file:PATH`.
+/// Reads `auto`, `hugetlb`, `memfd`, `thp`, `plain` or `file:PATH`.
 Result<ArenaOptions> parse_arena(const std::string& text, std::size_t bytes);
 
 class Arena {
@@ -35,13 +48,16 @@ class Arena {
   std::size_t bytes() const noexcept { return memory().size(); }
   Rung rung() const noexcept;
   bool has_huge_pages() const noexcept;  // transparent ones: asked for, and mostly had
-  std::string rung_name() const;         // "hugetlb", "thp", "plain", "file"
-  int descriptor() const noexcept;       // -1 for anonymous memory
+  std::string rung_name() const;         // "hugetlb", "memfd", "thp", "plain", "file"
+  /// Can its descriptor be given to readers?
+  bool is_sealed() const noexcept { return is_sealed_; }
+  int descriptor() const noexcept;  // -1 for anonymous memory
 
  private:
   Arena() = default;
   std::span<std::byte> memory_;
   Rung rung_ = Rung::plain;
+  bool is_sealed_ = false;
   int descriptor_ = -1;
 };
 

@@ -278,6 +278,24 @@ class NetworkClient : public Client {
 
 }  // namespace
 
+const char* transport_name(Transport transport) noexcept {
+  switch (transport) {
+    case Transport::shm: return "shm";
+    case Transport::unix_socket: return "unix";
+    case Transport::tcp: return "tcp";
+    default: return "auto";
+  }
+}
+
+Result<Transport> parse_transport(std::string_view text) {
+  for (const Transport each :
+       {Transport::automatic, Transport::shm, Transport::unix_socket, Transport::tcp}) {
+    if (text == transport_name(each)) return each;
+  }
+  return Error{"unknown transport `" + std::string(text) + "`",
+               "use `auto`, `shm`, `unix` or `tcp`", Status::invalid};
+}
+
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
   auto network = Network::open(options);
   if (!network) return network.error();

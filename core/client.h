@@ -18,6 +18,14 @@
 
 namespace gd2fs {
 
+/// How a client talks to nodes. `automatic`: to a node of this host over its Unix socket, with
+/// shared memory when the node grants it; else over TCP.
+enum class Transport : std::uint8_t { automatic, shm, unix_socket, tcp };
+
+/// `auto`, `shm`, `unix` or `tcp`.
+const char* transport_name(Transport transport) noexcept;
+Result<Transport> parse_transport(std::string_view text);
+
 struct ClientOptions {
   std::vector<std::string> seeds;  // "HOST:PORT", any node of the cluster; any live one serves
   std::vector<std::string>
@@ -28,6 +36,7 @@ struct ClientOptions {
   std::uint32_t timeout_ms = 5'000;  // default deadline of a call
   std::uint32_t connect_ms = 1'000;  // to reach one node; then its keys are misses for a while
   bool is_verifying = true;          // the reader's own check of every block
+  Transport transport = Transport::automatic;
 };
 
 /// A piece of the caller's memory.

@@ -134,6 +134,7 @@ class Ping : public ClusterCall {
     for (const Sent& each : sent()) {
       const bool is_ok = each.rpc->item_status(0) == Status::ok;
       wire::NodeStatus status = each.rpc->node;
+      status.transport = transport_name(network().link(each.node).transport());
       if (!is_ok) {
         status = {};
         status.state = NODE_GONE;

@@ -42,6 +42,7 @@ Connection::Connection(Worker& worker, tcp::Descriptor socket, std::string host,
     : worker_(worker),
       node_(worker.node()),
       socket_(std::move(socket)),
+      peer_(local::peer_of(socket_.get())),
       host_(std::move(host)),
       id_(id),
       opened_ms_(boottime_ms()),
@@ -199,7 +200,11 @@ void Connection::handle_hello(const Inlet::Frame& frame) {
   is_node_ = hello->stream_class == wire::StreamClass::node;
   const bool is_splicing = node_.splice_fault.empty();
   if (is_splicing && (hello->capabilities & wire::SPLICE_HOLDS) != 0) sender_.allow_splice();
-  wire::encode_challenge(sender_.replies().bytes, challenge_of(node_));
+  wire::Challenge challenge = challenge_of(node_);
+  const std::uint64_t rights = arena_rights(node_, peer_, hello->capabilities);
+  is_leasing_ = (rights & wire::SHM) != 0;
+  challenge.capabilities |= rights;
+  wire::encode_challenge(sender_.replies().bytes, challenge);
   phase_ = Phase::proof;
 }
 
@@ -211,6 +216,7 @@ void Connection::handle_proof(const Inlet::Frame& frame) {
   }
   wire::encode_welcome(sender_.replies().bytes, wire::Welcome{});
   wire::encode_map(sender_.replies().bytes, 0, node_.map);
+  if (is_leasing_) sender_.lease_arena();
   phase_ = Phase::open;
   node_.strangers.leave(host_);
   host_.clear();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "requests.h"
 #include "sender.h"
 #include "transport/tcp.h"
+#include "transport/unix.h"
 
 namespace gd2fs::serve {
 
@@ -82,7 +84,9 @@ class Connection {
   Worker& worker_;
   Node& node_;
   tcp::Descriptor socket_;
-  std::string host_;  // while it is a stranger; then empty
+  const std::optional<local::Peer> peer_;  // of a Unix socket
+  bool is_leasing_ = false;                // it has the arena mapped
+  std::string host_;                       // while it is a stranger; then empty
   std::uint64_t id_;
   Phase phase_ = Phase::hello;
   bool is_node_ = false;

@@ -1,6 +1,7 @@
 #include "greeting.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <array>
 
@@ -51,6 +52,13 @@ std::string hello_fault(const Node& node, const wire::Hello& hello) {
            ", the other side has " + hex(hello.list_hash) + ": give all nodes the same list";
   }
   return {};
+}
+
+std::uint64_t arena_rights(const Node& node, const std::optional<local::Peer>& peer,
+                           std::uint64_t wanted) {
+  const bool is_ours = peer && peer->uid == geteuid();
+  if (!is_ours || !node.options.is_shared || !node.store->arena().is_sealed()) return 0;
+  return wanted & wire::SHM;
 }
 
 wire::Challenge challenge_of(const Node& node) {

@@ -15,9 +15,12 @@ HoldBudget::HoldBudget(std::uint64_t arena_bytes) noexcept
     : stream_bytes_max(std::min(STREAM_BYTES_MAX, arena_bytes / STREAM_SHARE)),
       node_bytes_max(arena_bytes / NODE_SHARE) {}
 
-bool Holds::has_room(std::uint64_t bytes) const noexcept {
-  return bytes_ + bytes <= budget_.stream_bytes_max &&
-         budget_.held_bytes.load(std::memory_order_relaxed) + bytes <= budget_.node_bytes_max;
+std::uint64_t Holds::room() const noexcept {
+  const std::uint64_t all = budget_.held_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t of_node = budget_.node_bytes_max - std::min(budget_.node_bytes_max, all);
+  const std::uint64_t of_stream =
+      budget_.stream_bytes_max - std::min(budget_.stream_bytes_max, bytes_);
+  return std::min(of_node, of_stream);
 }
 
 void Holds::add(std::uint64_t bytes, std::span<const PieceRef> pieces) {

@@ -34,7 +34,8 @@ class Holds {
   Holds& operator=(const Holds&) = delete;
 
   /// May `bytes` more go out by reference?
-  bool has_room(std::uint64_t bytes) const noexcept;
+  bool has_room(std::uint64_t bytes) const noexcept { return bytes <= room(); }
+  std::uint64_t room() const noexcept;
   /// Payload of `bytes` is about to leave by reference to `pieces`, as the next of this stream.
   void add(std::uint64_t bytes, std::span<const PieceRef> pieces);
   /// Payload of `bytes` is about to leave as a copy.

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/unix.h"
+
 namespace gd2fs {
 
 namespace {
@@ -61,12 +63,24 @@ Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
   }
   while (end_ - begin_ < bytes) {
     const std::size_t room = begin_ + bytes + READ_AHEAD_BYTES - end_;
-    const ssize_t received = recv(fd, staging_.data() + end_, room, 0);
+    const ssize_t received = receive_staged(fd, room);
     if (received > 0) end_ += static_cast<std::size_t>(received);
     if (const Progress progress = progress_of(received); progress != Progress::more)
       return progress;
   }
   return Progress::more;
+}
+
+ssize_t Inbound::receive_staged(int fd, std::size_t room) {
+  std::byte* const into = staging_.data() + end_;
+  if (is_expecting_descriptor_) return local::receive_with(fd, into, room, descriptor_);
+  return recv(fd, into, room, 0);
+}
+
+void Inbound::count_leased(std::uint64_t bytes, std::uint64_t corrupt_blocks) noexcept {
+  consumed_ += bytes;
+  corrupt_blocks_ += corrupt_blocks;
+  reference_end_ = consumed_;
 }
 
 Inbound::Progress Inbound::take_header(int fd) {
@@ -99,7 +113,7 @@ Inbound::Progress Inbound::begin_payload() {
   const bool is_by_reference = (header_.flags & wire::SPLICED) != 0;
   if (is_by_reference) reference_end_ = consumed_ + header_.payload_bytes();
   const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
-  if (!rpc || (*rpc != nullptr && !are_pieces_in_order(**rpc))) return Progress::broken;
+  if (!rpc || (*rpc != nullptr && !(*rpc)->is_next(pieces_))) return Progress::broken;
   payload_left_ = header_.payload_bytes();
   if (payload_left_ == 0) return Progress::more;
   piece_ = 0;
@@ -110,22 +124,6 @@ Inbound::Progress Inbound::begin_payload() {
   }
   part_ = Part::payload;
   return Progress::more;
-}
-
-/// Every piece lies within its item and goes on where the one before ended: so what has arrived
-/// of an item is always its front, and a count says how much.
-bool Inbound::are_pieces_in_order(const Rpc& rpc) const {
-  if (rpc.is_upload()) return false;
-  const wire::DataPiece* before = nullptr;
-  for (const wire::DataPiece& piece : pieces_.pieces) {
-    if (piece.item >= rpc.bodies.size()) return false;
-    const Body& body = rpc.bodies[piece.item];
-    const bool is_next = before != nullptr && before->item == piece.item;
-    const std::uint64_t at = is_next ? before->offset + before->length : body.moved;
-    if (piece.offset != at || piece.length > body.bytes - at) return false;
-    before = &piece;
-  }
-  return true;
 }
 
 void Inbound::begin_piece(const Rpc& rpc) {

@@ -29,6 +29,13 @@ class Inbound {
   /// Receives until nothing is there, or about `bytes_max` were taken.
   Progress receive(int fd, std::size_t bytes_max);
 
+  /// This is a Unix socket: a descriptor may come along with bytes.
+  void expect_descriptor() noexcept { is_expecting_descriptor_ = true; }
+  /// The last one that came, or an empty one.
+  tcp::Descriptor take_descriptor() noexcept { return std::move(descriptor_); }
+  /// Payload that did not travel on the socket: it was copied out of the node's arena.
+  void count_leased(std::uint64_t bytes, std::uint64_t corrupt_blocks) noexcept;
+
   /// Bytes were read that no step has looked at yet: the socket does not tell of them again.
   bool has_staged() const noexcept { return begin_ != end_; }
   std::uint64_t consumed() const noexcept { return consumed_; }  // payload bytes of this stream
@@ -41,12 +48,12 @@ class Inbound {
 
   Progress step(int fd);
   Progress stage(int fd, std::size_t bytes);
+  ssize_t receive_staged(int fd, std::size_t room);
   Progress take_header(int fd);
   Progress take_table(int fd);
   Progress begin_payload();
   Progress take_payload(int fd);
   Progress discard(int fd);
-  bool are_pieces_in_order(const Rpc& rpc) const;
   bool plan(const Rpc& rpc);
   std::size_t take_staged();
   void advance(Rpc& rpc, std::size_t bytes);
@@ -72,6 +79,8 @@ class Inbound {
   std::size_t runs_bytes_ = 0;
   std::uint64_t consumed_ = 0;
   std::uint64_t reference_end_ = 0;
+  bool is_expecting_descriptor_ = false;
+  tcp::Descriptor descriptor_;
   std::uint64_t corrupt_blocks_ = 0;
 };
 

@@ -42,7 +42,8 @@ inline constexpr std::size_t TABLE_BYTES_MAX = 256 * KiB;
 inline constexpr std::size_t FRAME_BYTES_MAX =
     PAYLOAD_BYTES_MAX + TABLE_BYTES_MAX;  // after the header
 inline constexpr std::size_t PAYLOAD_BYTES_SHARED =
-    256 * KiB;  // of one DATA frame while others wait
+    256 * KiB;                                           // of one DATA frame while others wait
+inline constexpr std::size_t LEASE_BYTES_MAX = 4 * MiB;  // of one LEASE frame; none on the socket
 inline constexpr std::size_t HELLO_BYTES_MAX = 512;
 inline constexpr std::size_t ITEMS_MAX = 4096;  // of one frame
 inline constexpr std::size_t BATCH_ITEMS_MAX =

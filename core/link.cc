@@ -19,7 +19,8 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
       options_(std::move(options)),
       on_down_(std::move(on_down)),
       addresses_(std::move(addresses)),
-      is_ready_(options_.streams) {
+      is_ready_(options_.streams),
+      transports_(options_.streams) {
   for (std::size_t at = 0; at < options_.streams; ++at) {
     IoThread& thread = *threads[(first_thread + at) % threads.size()];
     streams_.push_back(std::make_unique<Stream>(*this, thread, at));
@@ -104,6 +105,33 @@ void Link::move_to(std::vector<tcp::Address> addresses) {
   addresses_ = std::move(addresses);
 }
 
+Transport Link::transport() const {
+  const std::lock_guard lock(mutex_);
+  Transport best = Transport::automatic;
+  for (std::size_t at = 0; at < is_ready_.size(); ++at) {
+    if (!is_ready_[at]) continue;
+    // They are listed from the best to the worst, after `automatic`.
+    if (best == Transport::automatic || transports_[at] < best) best = transports_[at];
+  }
+  return best;
+}
+
+Result<ArenaMapRef> Link::map_arena(const tcp::Descriptor& descriptor, std::uint64_t bytes) {
+  const auto known = [&]() -> ArenaMapRef {
+    const std::lock_guard lock(mutex_);
+    ArenaMapRef map = arena_map_.lock();
+    const bool is_it = map != nullptr && map->memory().size() == bytes && map->is_of(descriptor);
+    return is_it ? map : nullptr;
+  };
+  if (ArenaMapRef map = known()) return map;
+  auto opened = ArenaMap::open(descriptor, bytes);
+  if (!opened) return opened;
+  if (ArenaMapRef map = known()) return map;  // another stream was quicker
+  const std::lock_guard lock(mutex_);
+  arena_map_ = *opened;
+  return opened;
+}
+
 std::vector<tcp::Address> Link::addresses() const {
   const std::lock_guard lock(mutex_);
   return addresses_;
@@ -182,12 +210,13 @@ void Link::stream_connecting() {
   ++connecting_count_;
 }
 
-void Link::stream_connected(std::size_t index) {
+void Link::stream_connected(std::size_t index, Transport transport) {
   const std::lock_guard lock(mutex_);
   assert(connecting_count_ > 0);
   --connecting_count_;
   ++ready_count_;
   is_ready_[index] = true;
+  transports_[index] = transport;
   is_down_ = false;
   retry_ms_ = 0;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "arena_map.h"
 #include "io_thread.h"
 #include "rpc.h"
 #include "stream.h"
@@ -21,6 +22,10 @@ struct LinkOptions {
   std::uint32_t connect_ms = 0;
   std::uint32_t streams = 1;
   bool is_verifying = true;
+  Transport transport = Transport::automatic;
+  // Of this link's node:
+  std::array<std::byte, 16> node_id{};
+  std::string socket_name;  // of its Unix socket
 };
 
 class Link {
@@ -44,6 +49,8 @@ class Link {
   std::string last_fault() const;
   /// Where the node is now. Connections that are up stay.
   void move_to(std::vector<tcp::Address> addresses);
+  /// How its streams reach the node now; of several kinds the best. `automatic`: none is up.
+  Transport transport() const;
 
   // For its streams.
   const LinkOptions& options() const noexcept { return options_; }
@@ -57,7 +64,9 @@ class Link {
   std::int64_t next_deadline() const;
   void expire(std::int64_t now);
   void stream_connecting();
-  void stream_connected(std::size_t index);
+  void stream_connected(std::size_t index, Transport transport);
+  /// The node's arena, mapped once for all streams. Takes the descriptor of one of them.
+  Result<ArenaMapRef> map_arena(const tcp::Descriptor& descriptor, std::uint64_t bytes);
   /// A connection could not be made. When the next attempt is due.
   std::int64_t stream_failed(const std::string& reason);
   void stream_lost(std::size_t index, const std::string& reason);
@@ -82,7 +91,9 @@ class Link {
   std::int64_t next_deadline_ms_ = NEVER_MS;
   std::size_t connecting_count_ = 0;
   std::size_t ready_count_ = 0;
-  std::vector<bool> is_ready_;   // by stream
+  std::vector<bool> is_ready_;         // by stream
+  std::vector<Transport> transports_;  // by stream, while it is ready
+  std::weak_ptr<const ArenaMap> arena_map_;
   std::size_t next_stream_ = 0;  // of streams_: the first to be woken
   std::atomic<bool> is_down_{false};
   bool is_closed_ = false;

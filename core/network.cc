@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "transport/unix.h"
+
 namespace gd2fs {
 
 namespace {
@@ -92,6 +94,7 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
   link_options.connect_ms = options.connect_ms;
   link_options.streams = options.streams;
   link_options.is_verifying = options.is_verifying;
+  link_options.transport = options.transport;
   auto local = resolve_local(options.local);
   if (!local) return local.error();
   link_options.local = std::move(*local);
@@ -136,8 +139,11 @@ Error Network::add_link(const wire::MapNode& node, const std::string& seed_host,
     on_down = [this, at = links_.size()] { resolver_->post([this, at] { look_up(at); }); };
     if (resolver_ == nullptr) resolver_ = std::make_unique<IoThread>();
   }
+  LinkOptions options = link_options;
+  options.node_id = node.id;
+  options.socket_name = local::socket_name(options_.cluster, map_.list_hash, node.addresses);
   links_.push_back(std::make_unique<Link>(std::move(advertised.name), resolve_all(hosts),
-                                          link_options, threads_, links_.size(),
+                                          std::move(options), threads_, links_.size(),
                                           std::move(on_down)));
   hosts_.push_back(std::move(hosts));
   return {};

@@ -60,6 +60,7 @@ wire::NodeStatus Node::status() const {
   status.arena_free_bytes = now.free_bytes;
   status.name = options.name;
   status.rung = store->arena().rung_name();
+  status.is_sealed = store->arena().is_sealed();
   status.zero_copy = splice_fault.empty() ? "on" : "off: " + splice_fault;
   return status;
 }
@@ -83,6 +84,8 @@ ServerCounts Node::counts() const {
   now.held_bytes = hold_budget.held_bytes.load(std::memory_order_relaxed);
   now.cut_off = read(counters.cut_off);
   now.corrupt_in = read(counters.corrupt_in);
+  now.leases = read(counters.leases);
+  now.bytes_leased = read(counters.bytes_leased);
   now.records = records.count();
   return now;
 }

@@ -21,7 +21,8 @@ namespace gd2fs::serve {
 /// Relaxed: they are counted and shown, nothing is decided on them.
 struct Counters {
   std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
-      misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0};
+      misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0}, leases{0},
+      bytes_leased{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
     counter.fetch_add(by, std::memory_order_relaxed);

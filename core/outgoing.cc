@@ -5,15 +5,24 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/unix.h"
+
 namespace gd2fs::serve {
 namespace {
 
 constexpr std::size_t IOVECS_MAX = 1024;  // the kernel takes no more at once
 // Below these a copy is quicker than the handling of pages.
 constexpr std::size_t SPLICE_BYTES_MIN = 256 * KiB;
-constexpr std::size_t SPLICE_RUN_BYTES_MIN = 16 * KiB;  // on average
+constexpr std::size_t SPLICE_RUN_BYTES_MIN = 16 * KiB;    // on average
+constexpr std::size_t LEASE_BYTES_MIN = 4 * BLOCK_BYTES;  // less room for holds: copies are sent
 
 }  // namespace
+
+std::size_t Outgoing::begin_payload(std::size_t payload_max) noexcept {
+  const std::uint64_t room = std::min<std::uint64_t>(holds.room(), LEASE_BYTES_MAX);
+  is_leasing_ = may_lease && room >= LEASE_BYTES_MIN;
+  return is_leasing_ ? static_cast<std::size_t>(room) : payload_max;
+}
 
 void Outgoing::borrow(const PieceRef& piece, std::uint64_t offset, std::uint64_t length) {
   piece->runs(offset, length, payload_);
@@ -39,6 +48,21 @@ bool Outgoing::is_by_reference() {
     holds.add(payload_bytes_, pieces_);
   }
   return pipe_ != nullptr;
+}
+
+std::vector<wire::LeaseRun> Outgoing::take_runs(const std::byte* arena) {
+  std::vector<wire::LeaseRun> runs;
+  for (const auto& span : payload_) {
+    const auto at = static_cast<std::uint64_t>(span.data() - arena);  // both are of the arena
+    if (!runs.empty() && runs.back().at + runs.back().length == at) {
+      runs.back().length += span.size();
+    } else {
+      runs.push_back({at, span.size()});
+    }
+  }
+  holds.add(payload_bytes_, pieces_);
+  payload_.clear();
+  return runs;
 }
 
 void Outgoing::seal() {
@@ -76,8 +100,13 @@ ssize_t Outgoing::copy_some(int fd) {
   message.msg_iovlen = std::min(end - left_at_, IOVECS_MAX);
   const bool is_more = left_at_ + message.msg_iovlen < left_.size();
   const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (is_more ? MSG_MORE : 0);
-  const ssize_t sent = sendmsg(fd, &message, flags);
-  if (sent > 0) advance(static_cast<std::size_t>(sent));
+  const ssize_t sent = descriptor < 0
+                           ? sendmsg(fd, &message, flags)
+                           : local::send_with(fd, message.msg_iov, message.msg_iovlen, descriptor);
+  if (sent > 0) {
+    descriptor = -1;
+    advance(static_cast<std::size_t>(sent));
+  }
   return sent;
 }
 

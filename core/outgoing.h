@@ -3,7 +3,8 @@
 //   control frames | header and table of one DATA frame | its payload | the RESPONSE that ends it
 //
 // Payload lies in pieces (borrowed) or aside (copied edge blocks). It leaves as a copy, and is kept
-// until the kernel has it; or by reference, and is held until the reader has it (holds.h).
+// until the kernel has it; or by reference, and is held until the reader has it (holds.h): spliced
+// into the socket, or named in a LEASE frame for a reader that has the arena mapped.
 #pragma once
 
 #include <sys/uio.h>
@@ -32,11 +33,17 @@ class Outgoing {
 
   Holds holds;              // of what has left this stream by reference
   bool may_splice = false;  // the reader says how far it has read
+  bool may_lease = false;   // the reader has the arena mapped
 
   wire::Bytes head;        // before the payload
   wire::Bytes tail;        // after it
   std::uint32_t ends = 0;  // requests that are over once all of this is sent
+  int descriptor = -1;     // goes with the first byte
 
+  /// Decides how the payload of this batch travels. How long it may be.
+  std::size_t begin_payload(std::size_t payload_max) noexcept;
+  /// Its payload is not sent but named: all of it is borrowed.
+  bool is_leasing() const noexcept { return is_leasing_; }
   /// Bytes of a piece: not copied, the piece is held.
   void borrow(const PieceRef& piece, std::uint64_t offset, std::uint64_t length);
   /// Bytes that are kept here.
@@ -44,6 +51,8 @@ class Outgoing {
   std::size_t payload_bytes() const noexcept { return payload_bytes_; }
   /// After the payload of a DATA frame is complete: does it leave by reference?
   bool is_by_reference();
+  /// Of a batch that is leasing: where its payload lies in the arena that starts at `arena`.
+  std::vector<wire::LeaseRun> take_runs(const std::byte* arena);
   bool is_empty() const noexcept { return head.empty() && tail.empty(); }
 
   /// Nothing is added after this.
@@ -65,6 +74,7 @@ class Outgoing {
   std::vector<PieceRef> pieces_;
   std::deque<wire::Bytes> aside_;
   std::size_t payload_bytes_ = 0;
+  bool is_leasing_ = false;
   std::vector<iovec> left_;
   std::size_t left_at_ = 0;  // the first of `left_` that is not wholly sent
   PipePool& pipes_;

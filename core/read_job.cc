@@ -44,7 +44,12 @@ bool ReadJob::next_frame(Node& node, Outgoing& out, std::size_t payload_max,
                          std::uint64_t consumed) {
   wire::DataTable table;
   const bool is_over = fill(node, out, payload_max, table);
-  if (!table.pieces.empty()) {
+  if (!table.pieces.empty() && out.is_leasing()) {
+    Counters::add(node.counters.leases);
+    Counters::add(node.counters.bytes_leased, out.payload_bytes());
+    wire::Lease lease{0, std::move(table), out.take_runs(node.store->arena().memory().data())};
+    wire::encode_lease(out.head, request_, lease, consumed);
+  } else if (!table.pieces.empty()) {
     const bool is_spliced = out.is_by_reference();
     if (is_spliced) Counters::add(node.counters.bytes_spliced, out.payload_bytes());
     const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
@@ -157,7 +162,11 @@ bool ReadJob::add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::D
   const wire::View part = wire::View(block).subspan(current_.at - block_at, length);
   table.hashes.push_back(checksum(part));
   add_to_table(table, length, 1);
-  out.keep(wire::Bytes(part.begin(), part.end()));
+  if (out.is_leasing()) {
+    out.borrow(current_.piece, current_.at, length);
+  } else {
+    out.keep(wire::Bytes(part.begin(), part.end()));
+  }
   current_.at += length;
   if (current_.at == current_.end) close_item(node, Status::ok);
   return true;

@@ -64,6 +64,20 @@ void Rpc::rewind() {
   entries.clear();
 }
 
+bool Rpc::is_next(const wire::DataTable& table) const {
+  if (is_upload()) return false;
+  const wire::DataPiece* before = nullptr;
+  for (const wire::DataPiece& piece : table.pieces) {
+    if (piece.item >= bodies.size()) return false;
+    const Body& body = bodies[piece.item];
+    const bool is_same = before != nullptr && before->item == piece.item;
+    const std::uint64_t at = is_same ? before->offset + before->length : body.moved;
+    if (piece.offset != at || piece.length > body.bytes - at) return false;
+    before = &piece;
+  }
+  return true;
+}
+
 bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
   wire::TableReader table(bytes);
   const auto items = wire::decode_response(table, header.items);

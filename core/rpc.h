@@ -61,6 +61,9 @@ struct Rpc {
 
   /// Back to the start: nothing sent, nothing received.
   void rewind();
+  /// Does every piece lie within its item, and go on where the one before ended? So what has
+  /// arrived of an item is always its front, and a count says how much.
+  bool is_next(const wire::DataTable& table) const;
   /// Takes a RESPONSE frame in. False: it breaks the protocol.
   bool absorb(const wire::Header& header, wire::View table);
   /// A sum did not match, or parts of two values came.

@@ -11,13 +11,16 @@ constexpr std::size_t REPLIES_BYTES_MAX = 1 * MiB;
 }  // namespace
 
 bool Sender::has_work() const noexcept {
-  return outgoing_.is_sealed() || !replies_.bytes.empty() || !jobs_.empty();
+  return outgoing_.is_sealed() || !replies_.bytes.empty() || !jobs_.empty() ||
+         !arena_frame_.empty();
 }
 
 bool Sender::is_full() const noexcept { return replies_.bytes.size() >= REPLIES_BYTES_MAX; }
 
 Sender::Turn Sender::turn(int fd, std::size_t payload_max, std::uint64_t consumed) {
-  if (!outgoing_.is_sealed()) compose(payload_max, consumed);
+  if (!outgoing_.is_sealed()) {
+    arena_frame_.empty() ? compose(payload_max, consumed) : compose_arena();
+  }
   Turn turn;
   if (outgoing_.is_empty()) return turn;
   turn.sent = outgoing_.send(fd);
@@ -28,13 +31,35 @@ Sender::Turn Sender::turn(int fd, std::size_t payload_max, std::uint64_t consume
   return turn;
 }
 
+void Sender::lease_arena() {
+  wire::encode_arena(arena_frame_, node_.store->arena().bytes());
+  arena_frame_at_ = replies_.bytes.size();
+}
+
+/// First what came before it, then the frame alone.
+void Sender::compose_arena() {
+  if (arena_frame_at_ > 0) {
+    const auto end = replies_.bytes.begin() + static_cast<std::ptrdiff_t>(arena_frame_at_);
+    outgoing_.head.assign(replies_.bytes.begin(), end);
+    replies_.bytes.erase(replies_.bytes.begin(), end);
+    arena_frame_at_ = 0;
+  } else {
+    outgoing_.head.swap(arena_frame_);
+    arena_frame_.clear();
+    outgoing_.descriptor = node_.store->arena().descriptor();
+    outgoing_.may_lease = true;
+  }
+  outgoing_.seal();
+}
+
 void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
   outgoing_.head.swap(replies_.bytes);
   outgoing_.ends = replies_.ends;
   replies_.ends = 0;
   if (outgoing_.head.size() < REPLIES_BYTES_ALONE && !jobs_.empty()) {
     const auto job = choose();
-    if (job->next_frame(node_, outgoing_, payload_max, consumed)) {
+    const std::size_t room = outgoing_.begin_payload(payload_max);
+    if (job->next_frame(node_, outgoing_, room, consumed)) {
       ++outgoing_.ends;
       jobs_.erase(job);
     } else {
@@ -71,6 +96,7 @@ void Sender::expire(std::int64_t now_ms) {
 
 void Sender::abandon() {
   jobs_.clear();
+  arena_frame_.clear();
   replies_ = {};
 }
 

@@ -39,10 +39,13 @@ class Sender {
 
   bool end(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
+  /// Behind the replies so far: the arena's descriptor. From here on reads are answered by leases.
+  void lease_arena();
   /// Forgets all but the batch under way: a frame cannot be taken back.
   void abandon();
 
  private:
+  void compose_arena();
   void compose(std::size_t payload_max, std::uint64_t consumed);
   std::deque<ReadJob>::iterator choose();
 
@@ -51,6 +54,8 @@ class Sender {
   std::deque<ReadJob> jobs_;
   bool is_small_turn_ = true;  // small jobs get at most every second turn
   Outgoing outgoing_;
+  wire::Bytes arena_frame_;         // to go alone: its first byte carries the descriptor
+  std::size_t arena_frame_at_ = 0;  // of the replies: behind so many bytes
 };
 
 }  // namespace gd2fs::serve

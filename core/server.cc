@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "janitor.h"
 #include "node.h"
 #include "transport/tcp.h"
+#include "transport/unix.h"
 #include "worker.h"
 
 namespace gd2fs {
@@ -22,6 +24,8 @@ struct Server::State {
   ~State();
 
   Result<bool> listen();
+  void listen_locally();
+  void listen_on(tcp::Descriptor listener);
   void start();
   void accepted(tcp::Descriptor socket, const tcp::Address& peer);
 
@@ -29,6 +33,8 @@ struct Server::State {
   Janitor janitor;
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::string> addresses;
+  std::string socket_name;
+  std::string socket_fault;
 };
 
 namespace {
@@ -90,12 +96,34 @@ Result<bool> Server::State::listen() {
   if (!listeners) return listeners.error();
   for (tcp::Descriptor& listener : *listeners) {
     addresses.push_back(tcp::address_text(tcp::local_address(listener.get())));
-    workers.front()->listen_on(std::move(listener),
-                               [this](tcp::Descriptor socket, const tcp::Address& peer) {
-                                 accepted(std::move(socket), peer);
-                               });
+    listen_on(std::move(listener));
   }
+  listen_locally();
   return true;
+}
+
+void Server::State::listen_on(tcp::Descriptor listener) {
+  workers.front()->listen_on(std::move(listener),
+                             [this](tcp::Descriptor socket, const tcp::Address& peer) {
+                               accepted(std::move(socket), peer);
+                             });
+}
+
+/// Also without this socket the node serves, over TCP.
+void Server::State::listen_locally() {
+  const auto& nodes = node.map.nodes;
+  const auto me = std::find_if(nodes.begin(), nodes.end(),
+                               [this](const wire::MapNode& each) { return each.id == node.id; });
+  if (me == nodes.end()) return;
+  const std::string name =
+      local::socket_name(node.options.cluster, node.map.list_hash, me->addresses);
+  auto listener = local::listen_at(name);
+  if (!listener) {
+    socket_fault = listener.error().message;
+    return;
+  }
+  socket_name = name;
+  listen_on(std::move(*listener));
 }
 
 void Server::State::start() {
@@ -108,6 +136,7 @@ void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
   std::size_t all = 0;
   for (const auto& worker : workers) all += worker->load();
   std::string host = tcp::host_text(peer);
+  if (const auto local = local::peer_of(socket.get())) host = "uid " + std::to_string(local->uid);
   if (all >= CONNECTIONS_MAX || !node.strangers.enter(host)) {
     Counters::add(node.counters.refused);
     const bool is_full = all >= CONNECTIONS_MAX;
@@ -126,6 +155,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   StoreOptions store_options = options.store;
   store_options.node_name = options.name;
   store_options.boot = options.boot;
+  store_options.arena.is_shared = options.is_shared;
+  if (!options.is_traceable) prctl(PR_SET_DUMPABLE, 0);
   auto store = Store::open(store_options);
   if (!store) return store.error();
   auto state = std::make_unique<State>(options, std::move(*store));
@@ -139,6 +170,9 @@ Server::~Server() = default;
 
 std::vector<std::string> Server::addresses() const { return state_->addresses; }
 std::string Server::rung_name() const { return state_->node.store->arena().rung_name(); }
+bool Server::is_sealed() const { return state_->node.store->arena().is_sealed(); }
+const std::string& Server::socket_name() const { return state_->socket_name; }
+const std::string& Server::socket_fault() const { return state_->socket_fault; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
 
 }  // namespace gd2fs

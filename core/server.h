@@ -30,6 +30,8 @@ struct ServerOptions {
   ZeroCopy zero_copy = ZeroCopy::automatic;
   std::uint32_t hold_silence_ms = HOLD_SILENCE_MS;  // a reader that has this long taken none of
                                                     // the bytes held for it is cut off
+  bool is_shared = true;     // readers of this user may map the arena, where its kind allows it
+  bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
   StoreOptions store;
 };
 
@@ -41,6 +43,8 @@ struct ServerCounts {
   std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
   std::uint64_t cut_off = 0;        // readers that did not take what was held for them
+  std::uint64_t leases = 0;         // frames that named bytes instead of carrying them
+  std::uint64_t bytes_leased = 0;   // of bytes_out: copied out of the arena by their readers
 };
 
 class Server {
@@ -51,6 +55,11 @@ class Server {
 
   std::vector<std::string> addresses() const;  // what was bound, with real ports
   std::string rung_name() const;
+  /// May readers on this host map its arena?
+  bool is_sealed() const;
+  /// Of its Unix socket, without the zero byte in front; empty when it has none, and why.
+  const std::string& socket_name() const;
+  const std::string& socket_fault() const;
   ServerCounts counts() const;
 
  private:

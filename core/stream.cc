@@ -1,12 +1,15 @@
 #include "stream.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 
+#include "lease_reader.h"
 #include "link.h"
+#include "transport/unix.h"
 
 namespace gd2fs {
 
@@ -21,6 +24,7 @@ constexpr std::int64_t SILENT_MS = 1'000;  // no byte for so long, and a deadlin
 constexpr std::uint32_t LOST_MAX = 2;      // streams that one request may outlive
 constexpr std::int64_t RETRY_MS_MIN = 100;
 constexpr std::int64_t RETRY_MS_MAX = 2'000;
+constexpr std::int64_t UNIX_AGAIN_MS = 2'000;
 
 }  // namespace
 
@@ -48,7 +52,49 @@ void Stream::connect(std::int64_t now) {
   addresses_left_ = link_.addresses().size();
   connect_until_ms_ = now + link_.options().connect_ms;
   thread_.wake_at(connect_until_ms_);
+  if (try_unix(now)) return;
+  const Transport wanted = link_.options().transport;
+  if (wanted == Transport::shm || wanted == Transport::unix_socket)
+    return connect_failed("its Unix socket is not on this host, or not in this network namespace");
   if (!try_address(now)) connect_failed("no address can be reached");
+}
+
+/// A name that nobody has costs one call; whoever has it must be this user or root: anyone else
+/// could have taken it to read along.
+bool Stream::try_unix(std::int64_t now) {
+  is_unix_ = false;
+  const LinkOptions& options = link_.options();
+  if (options.transport == Transport::tcp || now < unix_at_ms_) return false;
+  tcp::Descriptor socket = local::connect_to(options.socket_name);
+  const auto peer = socket ? local::peer_of(socket.get()) : std::nullopt;
+  if (!peer) return false;
+  const bool is_trusted = peer->uid == geteuid() || peer->uid == 0;
+  if (!is_trusted && options.transport == Transport::automatic) return false;
+  socket_ = std::move(socket);
+  is_unix_ = true;
+  state_ = State::connecting;
+  thread_.watch(socket_.get(), EPOLLOUT, *this);
+  return true;
+}
+
+/// After a failure on the Unix socket: is TCP tried instead?
+bool Stream::leaves_unix(std::int64_t now) {
+  if (!is_unix_ || link_.options().transport != Transport::automatic) return false;
+  unix_at_ms_ = now + UNIX_AGAIN_MS;
+  is_unix_ = false;
+  return try_address(now);
+}
+
+bool Stream::wants_shm() const {
+  const Transport wanted = link_.options().transport;
+  return is_unix_ && !has_failed_shm_ &&
+         (wanted == Transport::automatic || wanted == Transport::shm);
+}
+
+Transport Stream::transport() const {
+  if (!is_unix_) return Transport::tcp;
+  const bool is_shm = (challenge_.capabilities & wire::SHM) != 0;
+  return is_shm ? Transport::shm : Transport::unix_socket;
 }
 
 /// Starts a connection to the next address that takes one. False: none is left.
@@ -72,6 +118,7 @@ bool Stream::try_address(std::int64_t now) {
 
 void Stream::connect_failed(const std::string& reason) {
   close();
+  if (leaves_unix(now_ms())) return;
   retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
   retry_at_ms_ = now_ms() + retry_ms_;
   const std::int64_t link_retry_ms = link_.stream_failed(goodbye_.empty() ? reason : goodbye_);
@@ -87,6 +134,8 @@ void Stream::begin_greeting() {
   is_waiting_to_send_ = false;
   thread_.rewatch(socket_.get(), EPOLLIN, *this);
   wire::Hello hello = link_.options().hello;
+  if (is_unix_) in_->expect_descriptor();
+  if (wants_shm()) hello.capabilities |= wire::SHM;
   static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
   wire::encode_hello(out_->control(), hello);
   flush();
@@ -99,7 +148,7 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
         challenge->block_bytes != BLOCK_BYTES || challenge->payload_max < BLOCK_BYTES ||
         challenge->requests_max == 0)
       return false;
-    challenge_ = *challenge;
+    if (!take_challenge(*challenge)) return false;
     state_ = State::proving;
     wire::encode_proof(out_->control(), wire::Proof{});
     return true;
@@ -111,6 +160,56 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
   return false;
 }
 
+bool Stream::take_challenge(const wire::Challenge& challenge) {
+  challenge_ = challenge;
+  if (!wants_shm()) challenge_.capabilities &= ~wire::SHM;
+  if (is_unix_ && challenge.node_id != link_.options().node_id) {
+    goodbye_ = "another node answers on its Unix socket";
+    return false;
+  }
+  const bool is_refused = (challenge_.capabilities & wire::SHM) == 0;
+  if (link_.options().transport != Transport::shm || !is_refused) return true;
+  const auto peer = local::peer_of(socket_.get());
+  const bool is_other_user = peer && peer->uid != geteuid();
+  goodbye_ = is_other_user
+                 ? "it shares its memory with user " + std::to_string(peer->uid) +
+                       ", not with user " + std::to_string(geteuid())
+                 : "its memory is of a kind that cannot be shared, or it was told not to share it";
+  return false;
+}
+
+bool Stream::take_arena(const wire::Header& header, wire::View table) {
+  const auto bytes = wire::decode_arena(table, header.items);
+  if (!bytes || transport() != Transport::shm || arena_ != nullptr) return false;
+  auto map = link_.map_arena(in_->take_descriptor(), *bytes);
+  if (!map) {
+    goodbye_ = map.error().message;
+    has_failed_shm_ = link_.options().transport == Transport::automatic;
+    return false;
+  }
+  arena_ = std::move(*map);
+  return true;
+}
+
+bool Stream::take_lease(const wire::Header& header, wire::View table) {
+  if (header.request == 0) return take_arena(header, table);
+  if (arena_ == nullptr) return false;
+  const auto lease = wire::decode_lease(table, header.items, arena_->memory().size());
+  const std::optional<Rpc*> rpc = receiver_of(header.request);
+  if (!lease || !rpc) return false;
+  if (*rpc == nullptr) {
+    std::uint64_t bytes = 0;
+    for (const wire::DataPiece& piece : lease->data.pieces) bytes += piece.length;
+    in_->count_leased(bytes, 0);
+    return true;
+  }
+  if (!(*rpc)->is_next(lease->data)) return false;
+  LeaseReader reader(**rpc, *lease, arena_->memory(), link_.options().is_verifying);
+  reader.copy();
+  in_->count_leased(reader.bytes(), reader.corrupt_blocks());
+  return true;
+}
+
 void Stream::begin_ready(const wire::Challenge& challenge) {
   const std::size_t payload_max = std::min<std::size_t>(challenge.payload_max, PAYLOAD_BYTES_MAX);
   out_->limit_payload(payload_max);
@@ -120,7 +219,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   acknowledged_ = 0;
   ack_bytes_ = std::clamp(challenge.hold_bytes_max / 4, ACK_BYTES_MIN, ACK_BYTES_MAX);
   heard_ms_ = now_ms();
-  link_.stream_connected(index_);
+  link_.stream_connected(index_, transport());
 }
 
 // ---- losing --------------------------------------------------------------------------
@@ -128,6 +227,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
 void Stream::close() {
   if (socket_) thread_.forget(socket_.get());
   socket_.close();
+  arena_ = nullptr;  // a node that has ended gets its memory back
   state_ = State::idle;
 }
 
@@ -243,6 +343,7 @@ bool Stream::take_frame(const wire::Header& header, wire::View table) {
     case wire::Kind::response: return take_response(header, table);
     case wire::Kind::grant: return take_grant(header, table);
     case wire::Kind::acked: return take_confirmation(header);
+    case wire::Kind::lease: return take_lease(header, table);
     case wire::Kind::map:
     case wire::Kind::ack:
       return true;  // a static map never changes; no payload is spliced to nodes

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "arena_map.h"
 #include "inbound.h"
 #include "io_thread.h"
 #include "outbound.h"
@@ -48,11 +49,18 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool take_frame(const wire::Header& header, wire::View table) override;
   std::optional<Rpc*> receiver_of(std::uint64_t request) override;
   bool take_greeting(const wire::Header& header, wire::View table);
+  bool take_challenge(const wire::Challenge& challenge);
+  bool take_arena(const wire::Header& header, wire::View table);
+  bool take_lease(const wire::Header& header, wire::View table);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);
   bool take_confirmation(const wire::Header& header);
 
   void connect(std::int64_t now);
+  bool try_unix(std::int64_t now);
+  bool leaves_unix(std::int64_t now);
+  bool wants_shm() const;
+  Transport transport() const;
   bool try_address(std::int64_t now);
   void connect_failed(const std::string& reason);
   void begin_greeting();
@@ -77,6 +85,11 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool is_waiting_to_send_ = false;
   wire::Challenge challenge_;
   std::string goodbye_;  // the node's reason, when it said one
+
+  bool is_unix_ = false;         // what the present connection is, or was
+  bool has_failed_shm_ = false;  // its arena could not be mapped: not tried again
+  std::int64_t unix_at_ms_ = 0;  // the next time for its Unix socket
+  ArenaMapRef arena_;            // of the node, when this stream reads by leases
 
   std::size_t address_ = 0;         // of the link's: the next to try
   std::size_t addresses_left_ = 0;  // to try in this attempt

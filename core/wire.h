@@ -79,9 +79,12 @@ inline constexpr std::uint8_t EAGER = 4;
 inline constexpr std::uint8_t CONFIRM = 8;
 inline constexpr std::uint8_t MORE = 16;
 
-// Capabilities: what a side can do. Unknown bits are ignored.
+// Capabilities: what a side can do. Unknown bits are ignored. SHM and VIEW are wanted in HELLO, and
+// granted for this very stream in CHALLENGE.
 inline constexpr std::uint64_t SPLICE_HOLDS = 1;  // server: splices. client: says what it has read
 inline constexpr std::uint64_t NO_VERIFY = 2;
+inline constexpr std::uint64_t SHM = 4;    // reads are answered with LEASE
+inline constexpr std::uint64_t VIEW = 32;  // ITEM_VIEW
 
 // Item flags.
 inline constexpr std::uint16_t ITEM_PAGE = 1;
@@ -332,7 +335,9 @@ struct NodeStatus {
   std::uint8_t state = 1;
   std::string name;
   std::string rung;
-  std::string zero_copy;  // "on", or "off: " and why
+  std::string zero_copy;   // "on", or "off: " and why
+  bool is_sealed = false;  // readers on its host may map its arena
+  std::string transport;   // not on the wire: how the client that asked reaches it
 };
 
 /// RESPONSE frames: the response items, then what the op adds:
@@ -382,6 +387,33 @@ void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const Da
                  std::uint64_t consumed);
 /// Nothing unless hashes and lengths add up to the table and to `payload_bytes`.
 std::optional<DataTable> decode_data(View table, std::uint16_t items, std::size_t payload_bytes);
+
+/// Where payload lies in the arena, which the reader has mapped.
+struct LeaseRun {
+  std::uint64_t at = 0;  // in the arena
+  std::uint64_t length = 0;
+};
+
+/// Bytes of a read that the reader takes out of the arena itself.
+struct Lease {
+  /// 0: they count as payload of the stream, and stay in place until the reader has counted them
+  /// as consumed. Else they stay until RELEASE names this number.
+  std::uint64_t id = 0;
+  DataTable data;
+  std::vector<LeaseRun> runs;  // together as long as the pieces
+};
+
+/// One LEASE frame. It has no payload on the socket.
+void encode_lease(Bytes& out, std::uint64_t request, const Lease& lease, std::uint64_t consumed);
+/// Nothing unless hashes and runs fill the table, and every run lies within `arena_bytes`.
+std::optional<Lease> decode_lease(View table, std::uint16_t items, std::uint64_t arena_bytes);
+
+/// The LEASE frame of request 0, whose first byte carries the arena's descriptor.
+void encode_arena(Bytes& out, std::uint64_t arena_bytes);
+std::optional<std::uint64_t> decode_arena(View table, std::uint16_t items);
+
+void encode_release(Bytes& out, std::span<const std::uint64_t> leases, std::uint64_t consumed);
+std::optional<std::vector<std::uint64_t>> decode_release(View table);
 
 struct Grant {
   std::uint16_t item = 0;

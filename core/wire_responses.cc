@@ -97,6 +97,7 @@ void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& s
   frame.text(status.rung);
   frame.text(status.name);
   frame.text(status.zero_copy);
+  frame.u8(status.is_sealed ? 1 : 0);
   frame.finish(1, 0, 0);
 }
 
@@ -168,6 +169,7 @@ std::optional<NodeStatus> decode_ping_body(TableReader& table) {
   status.rung = table.text(rung_bytes);
   status.name = table.text(name_bytes);
   status.zero_copy = table.text(zero_copy_bytes);
+  status.is_sealed = table.u8() != 0;
   if (!table.ok()) return {};
   return status;
 }

@@ -32,6 +32,31 @@ def three_nodes() -> Iterator[LocalNodes]:
 
 
 @pytest.fixture(scope="session")
+def shared_node() -> Iterator[LocalNodes]:
+    """One whose memory its clients may map."""
+    with LocalNodes(1, arena="memfd") as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="session")
+def shm_client(shared_node: LocalNodes) -> Iterator[Client]:
+    with shared_node.client(timeout_s=TIMEOUT_S, transport="shm") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def unix_client(three_nodes: LocalNodes) -> Iterator[Client]:
+    with three_nodes.client(timeout_s=TIMEOUT_S, transport="unix") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def tcp_client(three_nodes: LocalNodes) -> Iterator[Client]:
+    with three_nodes.client(timeout_s=TIMEOUT_S, transport="tcp") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def one_node_client(one_node: LocalNodes) -> Iterator[Client]:
     with one_node.client(timeout_s=TIMEOUT_S) as client:
         yield client

@@ -103,8 +103,9 @@ class Call:
         """size, chunk_bytes, ttl_s, generation, sequence"""
 
     @property
-    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int]]:
-        """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes"""
+    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int, bool, str]]:
+        """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes, is_sealed,
+        transport"""
 
     @property
     def buffer_bytes(self) -> int:
@@ -122,6 +123,7 @@ class Client:
         timeout_ms: int = 5000,
         connect_ms: int = 1000,
         is_verifying: bool = True,
+        transport: str = "auto",
     ) -> None: ...
     def get_pages(
         self,
@@ -236,10 +238,13 @@ class Server:
         peers: All nodes: name, addresses, weight.
         list_hash: 16 bytes that name the list; see ``gd2fs.membership.list_hash``.
         boot: Larger at every start of this node.
-        arena: ``auto``, ``hugetlb``, ``thp``, ``plain`` or ``file:PATH``.
+        arena: ``auto``, ``hugetlb``, ``memfd``, ``thp``, ``plain`` or ``file:PATH``.
         zero_copy: ``auto``, ``on`` or ``off``: does payload leave the arena by reference?
         hold_silence_ms: A reader that takes nothing of what is held for it for so long is cut
             off; 0 is the default.
+        is_shared: Readers of this user on this host may map the arena, where its kind allows it.
+        is_traceable: False: this user's debuggers cannot reach the memory of this process, and it
+            leaves no core dump. It stays so.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -258,6 +263,8 @@ class Server:
         arena: str,
         zero_copy: str = "auto",
         hold_silence_ms: int = 0,
+        is_shared: bool = True,
+        is_traceable: bool = True,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -265,87 +272,22 @@ class Server:
 
     @property
     def rung(self) -> str:
-        """Of the arena: "hugetlb", "thp", "plain" or "file"."""
+        """Of the arena: "hugetlb", "memfd", "thp", "plain" or "file"."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Readers on this host may map the arena."""
+
+    @property
+    def socket_name(self) -> str:
+        """Of its abstract Unix socket, without the zero byte in front; empty without one."""
+
+    @property
+    def socket_fault(self) -> str:
+        """Why it has no Unix socket; empty when it has."""
 
     def counts(self) -> dict[str, int]:
         """Counters and gauges by name. Raises Closed after ``stop``."""
 
     def stop(self) -> None:
         """Close all connections and join the threads. Twice is fine."""
-
-# ---- what cases of `gd2fs bench io` are held against -------------------------------------------
-
-def gil_released_ns() -> int:
-    """Nanoseconds that this thread's calls have spent without the interpreter's lock.
-
-    What a call takes less what it adds here is how long it kept other threads waiting.
-    """
-
-class RawServer:
-    """The other end of ceilings: a node's kind of memory and sockets, none of a node's work.
-
-    Args:
-        memory_bytes: Sent over and over where more is asked for.
-        arena: As for ``Server``.
-
-    Raises:
-        InvalidRequest: The arena cannot be had.
-    """
-
-    def __init__(self, memory_bytes: int, arena: str) -> None: ...
-    @property
-    def tcp(self) -> str:
-        """Where a RawLine connects to; ``unix`` too."""
-
-    @property
-    def unix(self) -> str: ...
-    @property
-    def bare_tcp(self) -> str:
-        """Where a BareLine connects to; ``bare_unix`` too."""
-
-    @property
-    def bare_unix(self) -> str: ...
-    @property
-    def rung(self) -> str: ...
-    @property
-    def can_vmsplice(self) -> bool:
-        """Whether this memory can be lent to a socket, tried at the start."""
-
-class RawLine:
-    """Bulk transfers from and to a RawServer, over ``streams`` connections. One call at a time.
-
-    Its methods raise Unavailable when the server is gone.
-    """
-
-    def __init__(self, address: str, streams: int) -> None: ...
-    def read(self, into: Target, *, is_spliced: bool) -> None:
-        """Fill ``into`` with the server's memory, sent by splice or by send."""
-
-    def write(self, source: Source) -> None:
-        """Send all of ``source``; returns when the server has it."""
-
-class BareLine:
-    """Small requests to the bare loop of a RawServer. One call at a time; raises as RawLine."""
-
-    def __init__(self, address: str) -> None: ...
-    def fill(self, keys: Source, *, count: int, item_bytes: int) -> None:
-        """Make items of ``count`` keys of equal length, which lie back to back in ``keys``."""
-
-    def get(self, into: Target, *, batches: int, depth: int, is_verifying: bool) -> None:
-        """Get all items ``batches`` times, ``depth`` frames in flight.
-
-        Args:
-            into: ``depth`` times as long as all items.
-        """
-
-    def exists(self, *, batches: int) -> None:
-        """Ask for all keys ``batches`` times, one frame in flight."""
-
-class Copier:
-    """Copies out of its own memory, of a node's kind, on ``threads`` threads."""
-
-    def __init__(self, memory_bytes: int, arena: str, threads: int) -> None: ...
-    @property
-    def rung(self) -> str: ...
-    def copy(self, into: Target, *, is_nontemporal: bool) -> None:
-        """Fill all of ``into``, through the cache or past it."""

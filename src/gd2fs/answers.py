@@ -35,10 +35,19 @@ class NodeStatus:
     boot: int
     epoch: int
     state: str  # "joining", "active", "draining" or "gone"
-    rung: str  # of the arena: "hugetlb", "thp", "plain" or "file"
+    rung: str  # of the arena: "hugetlb", "memfd", "thp", "plain" or "file"
     zero_copy: str  # "on", or "off: " and why
     arena_bytes: int
     arena_free_bytes: int
+    is_sealed: bool = False  # readers on its host may map its arena
+    transport: str = ""  # how this client reaches it: "shm", "unix" or "tcp"
+
+    @property
+    def arena_mode(self) -> str:
+        """``sealed``: can be shared; ``kept``: a file that outlives the node; else ``private``."""
+        if self.is_sealed:
+            return "sealed"
+        return "kept" if self.rung == "file" else "private"
 
 
 @dataclass(frozen=True, slots=True)

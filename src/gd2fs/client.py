@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gd2fs import _core
 from gd2fs.address import check_dp
@@ -45,6 +45,9 @@ class Client:
         streams: Connections to each node, 1 to 64.
         timeout_s: Deadline of a call that names none.
         verify: Check every block in the caller's memory against its checksum.
+        transport: ``auto``: to a node of this host over its Unix socket, with shared memory when
+            the node runs as this user and its memory is of a kind that can be shared; else TCP.
+            ``shm``, ``unix``, ``tcp``: just that. Default: ``GD2FS_TRANSPORT``, else ``auto``.
 
     Raises:
         InvalidRequest: A setting is wrong or missing, or the node is of another cluster.
@@ -61,6 +64,7 @@ class Client:
         streams: int | None = None,
         timeout_s: float | None = None,
         verify: bool = True,
+        transport: str | None = None,
     ) -> None:
         self.config = client_config(
             cp,
@@ -70,6 +74,7 @@ class Client:
             streams=streams,
             timeout_s=timeout_s,
             verify=verify,
+            transport=transport,
         )
         self._core = connect(self.config)
         self._files = FileSteps(self._core)
@@ -362,10 +367,7 @@ class Client:
     def _ping(self, deadline: Deadline) -> Steps[Sequence[NodeStatus]]:
         call = yield partial(self._core.ping, timeout_ms=deadline.left_ms())
         check(call, "ping")
-        return [
-            NodeStatus(name, boot, epoch, NODE_STATES[state], *rest)
-            for name, boot, epoch, state, *rest in call.nodes
-        ]
+        return [_status_of(*node) for node in call.nodes]
 
     def _deadline(self, timeout_s: float | None) -> Deadline:
         return Deadline(self.config.timeout_s if timeout_s is None else check_timeout(timeout_s))
@@ -381,6 +383,10 @@ class Client:
         return await completions.run(steps)
 
 
+def _status_of(name: str, boot: int, epoch: int, state: int, *rest: Any) -> NodeStatus:
+    return NodeStatus(name, boot, epoch, NODE_STATES[state], *rest)
+
+
 def connect(config: ClientConfig) -> _core.Client:
     """The native client for ``config``. Raises InvalidRequest or Unavailable."""
     check_dp(config.dp)
@@ -392,4 +398,5 @@ def connect(config: ClientConfig) -> _core.Client:
         streams=config.streams,
         timeout_ms=max(1, round(config.timeout_s * 1e3)),
         is_verifying=config.verify,
+        transport=config.transport,
     )

@@ -14,6 +14,7 @@ from gd2fs.membership import Peer, check_node_name, parse_address, parse_peers
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
+TRANSPORTS = ("auto", "shm", "unix", "tcp")
 TIMEOUT_S_MAX = 86_400.0
 
 
@@ -29,6 +30,7 @@ class ClientConfig:
         streams: Connections to each node, 1 to 64.
         timeout_s: Deadline of a call, over 0 to 86,400.
         verify: Check every block against its checksum in the caller's memory.
+        transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
     """
 
     cp: tuple[str, ...]
@@ -38,9 +40,14 @@ class ClientConfig:
     streams: int = 2
     timeout_s: float = 5.0
     verify: bool = True
+    transport: str = "auto"
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
+        if self.transport not in TRANSPORTS:
+            raise InvalidRequest(
+                f"`{self.transport}` is no transport", hint=f"one of {', '.join(TRANSPORTS)}"
+            )
         _check_count("io_threads", self.io_threads, IO_THREADS_MAX)
         _check_count("streams", self.streams, STREAMS_MAX)
         check_timeout(self.timeout_s)
@@ -55,10 +62,11 @@ def client_config(
     streams: int | None = None,
     timeout_s: float | None = None,
     verify: bool = True,
+    transport: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
-    ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS`` and ``GD2FS_TIMEOUT_S``.
+    ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S`` and ``GD2FS_TRANSPORT``.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -79,6 +87,9 @@ def client_config(
         streams=int(_number(environment, "GD2FS_STREAMS", 2)) if streams is None else streams,
         timeout_s=_number(environment, "GD2FS_TIMEOUT_S", 5.0) if timeout_s is None else timeout_s,
         verify=verify,
+        transport=environment.get("GD2FS_TRANSPORT", "") or "auto"
+        if transport is None
+        else transport,
     )
 
 
@@ -116,7 +127,8 @@ THREADS_MAX = 64
 CLUSTER_BYTES_MAX = 128  # as core/limits.h says
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
 ZERO_COPY = ("auto", "on", "off")
-ARENA_KINDS = ("auto", "hugetlb", "thp", "plain")
+ARENA_KINDS = ("auto", "hugetlb", "memfd", "thp", "plain")
+SHM_KINDS = ("shared", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +148,12 @@ class NodeConfig:
     admin: str | None = None
     threads: int = 2
     zero_copy: str = "auto"
+    shm: str = "shared"
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
+        if self.shm not in SHM_KINDS:
+            raise InvalidRequest(f"`--shm` is `{self.shm}`", hint="`shared` or `off`")
         for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
             parse_address(address)
         if self.memory_bytes < MEMORY_BYTES_MIN:
@@ -172,6 +187,7 @@ class NodeConfig:
         admin: str | None,
         threads: int,
         zero_copy: str,
+        shm: str = "shared",
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line; ``cluster`` falls back to ``GD2FS_CLUSTER``.
@@ -190,6 +206,7 @@ class NodeConfig:
             admin=admin,
             threads=threads,
             zero_copy=zero_copy,
+            shm=shm,
         )
 
     def _check_arena(self) -> None:

@@ -31,6 +31,8 @@ COUNTERS = (
     ("gd2fs_sent_bytes", "Bytes of cache that went out", "bytes_out"),
     ("gd2fs_spliced_bytes", "Of the bytes sent: left the arena by reference", "bytes_spliced"),
     ("gd2fs_readers_cut_off", "Readers that did not take what was held for them", "cut_off"),
+    ("gd2fs_leased_bytes", "Of these, bytes copied by their readers over shm", "bytes_leased"),
+    ("gd2fs_leases", "Answers that named bytes instead of carrying them", "leases"),
     ("gd2fs_received_corrupt", "Writes refused for a wrong checksum", "corrupt_in"),
     ("gd2fs_corrupt_pieces", "Stored copies dropped for a wrong checksum", "corrupt_pieces"),
     ("gd2fs_evicted_pieces", "Pieces that went for lack of room", "evicted_pieces"),

@@ -46,8 +46,13 @@ class Node:
         self._watch = threading.Thread(target=self._watch_peers, name="gd2fs-peers", daemon=True)
 
     @classmethod
-    def start(cls, config: NodeConfig) -> Node:
+    def start(cls, config: NodeConfig, *, is_traceable: bool = True) -> Node:
         """Open the arena, listen, and compare lists with every peer that is up.
+
+        Args:
+            config: What it is told.
+            is_traceable: False: from now on no debugger of this user reaches the memory of this
+                whole process, and it leaves no core dump.
 
         Raises:
             InvalidRequest: An address, the arena or the list cannot be had, or a peer was
@@ -67,6 +72,8 @@ class Node:
             memory_bytes=config.memory_bytes,
             arena=config.arena,
             zero_copy=config.zero_copy,
+            is_shared=config.shm == "shared",
+            is_traceable=is_traceable,
         )
         node = cls(config, server, me, peers)
         try:
@@ -75,6 +82,8 @@ class Node:
             node.stop()
             raise
         _warn_without_token(listen)
+        if server.socket_fault:
+            log.warning("%s: clients of this machine use TCP", server.socket_fault)
         return node
 
     @property
@@ -89,8 +98,13 @@ class Node:
 
     @property
     def rung(self) -> str:
-        """What the arena is made of: ``hugetlb``, ``thp``, ``plain`` or ``file``."""
+        """What the arena is made of: ``hugetlb``, ``memfd``, ``thp``, ``plain`` or ``file``."""
         return self._server.rung
+
+    @property
+    def is_sealed(self) -> bool:
+        """Processes of this user on this machine may map the arena for reading."""
+        return self._server.is_sealed
 
     def counts(self) -> dict[str, int]:
         """Return the native server's counts."""

@@ -10,7 +10,7 @@ from gd2fs import Client
 from gd2fs.testing import MemoryStore
 
 
-@pytest.fixture(params=["memory", "one_node_client", "three_node_client"])
+@pytest.fixture(params=["memory", "one_node_client", "shm_client", "unix_client", "tcp_client"])
 def store(request: pytest.FixtureRequest) -> Iterator[MemoryStore | Client]:
     if request.param == "memory":
         with MemoryStore() as memory:

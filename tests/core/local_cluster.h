@@ -63,8 +63,8 @@ class LocalCluster {
   /// `advertised`: what the map says instead of the nodes' own addresses, `listening`.
   explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB,
                         const std::vector<std::string>& advertised = {},
-                        const std::vector<std::string>& listening = {})
-      : arena_bytes_(arena_bytes), seeds_(advertised) {
+                        const std::vector<std::string>& listening = {}, Rung rung = Rung::plain)
+      : arena_bytes_(arena_bytes), rung_(rung), seeds_(advertised) {
     map_.epoch = 1;
     map_.list_hash[0] = std::byte{7};
     for (std::size_t node = 0; node < nodes; ++node) {
@@ -89,7 +89,8 @@ class LocalCluster {
     options.map = map_;
     options.boot = ++boots_;
     options.threads = 1;
-    options.store.arena = {arena_bytes_, Rung::plain, ""};
+    options.store.arena.bytes = arena_bytes_;
+    options.store.arena.rung = rung_;
     auto server = Server::start(options);
     REQUIRE_MESSAGE(server, (server ? "" : server.error().message));
     servers_[node] = std::move(*server);
@@ -109,6 +110,7 @@ class LocalCluster {
     ClientOptions options;
     options.seeds = seeds_;
     options.cluster = "test";
+    options.transport = Transport::tcp;  // what most tests are about, and proxies stand in for
     return options;
   }
 
@@ -121,6 +123,7 @@ class LocalCluster {
 
  private:
   std::size_t arena_bytes_;
+  Rung rung_;
   std::vector<std::string> seeds_;
   wire::Map map_;
   std::vector<std::string> addresses_;

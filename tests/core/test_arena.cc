@@ -47,6 +47,7 @@ Error refusal(const ArenaOptions& options) {
 TEST_CASE("the settings of an arena are read, and what is none of them is named") {
   CHECK(parse_arena("auto", 5)->rung == Rung::automatic);
   CHECK(parse_arena("hugetlb", 5)->rung == Rung::hugetlb);
+  CHECK(parse_arena("memfd", 5)->rung == Rung::memfd);
   CHECK(parse_arena("thp", 5)->rung == Rung::thp);
   CHECK(parse_arena("plain", 5)->bytes == 5);
   CHECK(parse_arena("file:/a/b", 5)->rung == Rung::file);
@@ -61,7 +62,7 @@ TEST_CASE("the settings of an arena are read, and what is none of them is named"
 }
 
 TEST_CASE("every rung that this machine has gives whole, aligned, writable memory of zeros") {
-  for (const Rung rung : {Rung::automatic, Rung::hugetlb, Rung::thp, Rung::plain}) {
+  for (const Rung rung : {Rung::automatic, Rung::hugetlb, Rung::memfd, Rung::thp, Rung::plain}) {
     auto arena = Arena::open({5 * MiB, rung, ""});
     if (!arena) {
       CHECK_FALSE(arena.error().message.empty());
@@ -71,7 +72,9 @@ TEST_CASE("every rung that this machine has gives whole, aligned, writable memor
     CHECK(arena->bytes() == 6 * MiB);
     CHECK(reinterpret_cast<std::uintptr_t>(arena->memory().data()) % (2 * MiB) == 0);
     CHECK((rung == Rung::automatic || arena->rung() == rung));
-    CHECK((arena->descriptor() >= 0) == (arena->rung() == Rung::hugetlb));
+    const bool is_memfd = arena->rung() == Rung::hugetlb || arena->rung() == Rung::memfd;
+    CHECK((arena->descriptor() >= 0) == is_memfd);
+    CHECK_FALSE(arena->is_sealed());
     for (std::size_t at = 0; at < arena->bytes(); at += 4096)
       CHECK(arena->memory()[at] == std::byte{0});
     std::memset(arena->memory().data(), 1, arena->bytes());

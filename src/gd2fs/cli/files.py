@@ -15,7 +15,14 @@ from gd2fs.cli.output import (
     print_warning,
     printable_name,
 )
-from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, Target, parse_target
+from gd2fs.cli.target import (
+    ClusterOption,
+    CpOption,
+    JsonOption,
+    Target,
+    TransportOption,
+    parse_target,
+)
 from gd2fs.cli.transfer import stat_or_fail
 from gd2fs.errors import InvalidRequest, Unavailable
 
@@ -41,9 +48,10 @@ def ls(
     as_json: JsonOption = False,
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
     """List files: their bytes and their paths, sorted by path."""
-    target = parse_target(prefix, cp=cp, cluster=cluster)
+    target = parse_target(prefix, cp=cp, cluster=cluster, transport=transport)
     with target.open() as client:
         if as_json:
             entries = [{"path": name, "bytes": size} for name, size in _entries(client, target)]
@@ -58,9 +66,10 @@ def stat(
     as_json: JsonOption = False,
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
     """Say what the cluster knows of a file."""
-    target = parse_target(path, cp=cp, cluster=cluster).check_file()
+    target = parse_target(path, cp=cp, cluster=cluster, transport=transport).check_file()
     with target.open() as client:
         facts = stat_or_fail(client, target)
     values = {"path": target.path} | {name: getattr(facts, name) for name in _fields(facts)}
@@ -78,9 +87,10 @@ def rm(
     ] = False,
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
     """Remove a file; with -r all files below a path, or a whole namespace with its pages."""
-    target = parse_target(path, cp=cp, cluster=cluster)
+    target = parse_target(path, cp=cp, cluster=cluster, transport=transport)
     with target.open() as client:
         if is_recursive:
             count = _remove_below(client, target)

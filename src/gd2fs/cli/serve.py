@@ -52,7 +52,7 @@ def serve(
     arena: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="What its memory is: auto, hugetlb, thp, plain or file:PATH"
+            metavar="KIND", help="What its memory is: auto, hugetlb, memfd, thp, plain or file:PATH"
         ),
     ] = "auto",
     admin: Annotated[
@@ -67,6 +67,12 @@ def serve(
             help="Send from the arena by reference: auto (huge pages), on (small ones too), off",
         ),
     ] = "auto",
+    shm: Annotated[
+        str,
+        typer.Option(
+            metavar="shared|off", help="May this user's processes map its memory to read?"
+        ),
+    ] = "shared",
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
@@ -84,9 +90,10 @@ def serve(
         admin=admin,
         threads=threads,
         zero_copy=zero_copy,
+        shm=shm,
     )
     is_ended = _end_on_signals()
-    with Node.start(config) as node:
+    with Node.start(config, is_traceable=False) as node:
         print(_ready_line(node), flush=True)
         is_ended.wait()
 
@@ -105,6 +112,7 @@ def _ready_line(node: Node) -> str:
         "listen": ",".join(f"tcp://{address}" for address in node.addresses),
         "memory": node.config.memory_bytes,
         "rung": node.rung,
+        "shm": "shared" if node.is_sealed else "off",
         "nodes": len(node.peers),
         "admin": f"http://{node.admin_address}" if node.admin_address else None,
     }

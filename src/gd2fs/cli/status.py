@@ -12,7 +12,7 @@ from rich.table import Table
 
 from gd2fs import Client, NodeStatus, __version__
 from gd2fs.cli.output import format_bytes, print_json, print_warning, printable
-from gd2fs.cli.target import ClusterOption, CpOption, JsonOption
+from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 
 BAR_CELLS = 10
 FIELDS = (
@@ -20,7 +20,9 @@ FIELDS = (
     "boot",
     "epoch",
     "state",
+    "transport",
     "rung",
+    "arena_mode",
     "zero_copy",
     "arena_bytes",
     "arena_free_bytes",
@@ -37,9 +39,10 @@ def status(
     as_json: JsonOption = False,
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
-    """Show the nodes: their states, their memory and what is free of it."""
-    with Client(cp, cluster=cluster) as client:
+    """Show the nodes: their states, how they are reached, their memory and what is free of it."""
+    with Client(cp, cluster=cluster, transport=transport) as client:
         nodes = client.ping()
     if as_json:
         print_json({"nodes": [{name: getattr(node, name) for name in FIELDS} for node in nodes]})
@@ -67,6 +70,7 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("node", overflow="fold")
     table.add_column("state")
+    table.add_column("over")
     table.add_column("kind of memory")
     table.add_column("zero copy", overflow="fold")
     table.add_column("used", justify="right")
@@ -78,7 +82,8 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
         table.add_row(
             printable(node.name),
             node.state,
-            printable(node.rung or "-"),
+            node.transport if is_known else "-",
+            printable(f"{node.rung}, {node.arena_mode}") if is_known else "-",
             printable(node.zero_copy or "-"),
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",

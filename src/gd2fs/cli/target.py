@@ -30,20 +30,30 @@ ClusterOption = Annotated[
         show_default=False,
     ),
 ]
+TransportOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transport",
+        metavar="auto|shm|unix|tcp",
+        help="How nodes are talked to (or GD2FS_TRANSPORT)",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A path of one cluster; ``cp`` and ``cluster`` are None where the settings decide."""
+    """A path of one cluster; what is None is decided by the settings."""
 
     path: str
     cp: str | None
     cluster: str | None
+    transport: str | None = None
 
     def open(self) -> Client:
         """Connect. The caller closes the client."""
-        return Client(self.cp, cluster=self.cluster)
+        return Client(self.cp, cluster=self.cluster, transport=self.transport)
 
     def check_file(self) -> Target:
         """Return this target when its path can name a file. Raises InvalidRequest."""
@@ -53,7 +63,9 @@ class Target:
         return self
 
 
-def parse_target(text: str, *, cp: str | None, cluster: str | None) -> Target:
+def parse_target(
+    text: str, *, cp: str | None, cluster: str | None, transport: str | None = None
+) -> Target:
     """Read ``/namespace/path`` or ``gd2fs://CP[,CP…]/namespace/path[?cluster=NAME]``.
 
     What a URI says wins over ``cp`` and ``cluster``.
@@ -62,6 +74,6 @@ def parse_target(text: str, *, cp: str | None, cluster: str | None) -> Target:
         InvalidRequest: The URI has no nodes or no path, or a query that means nothing.
     """
     if not text.startswith(SCHEME):
-        return Target(text, cp, cluster)
+        return Target(text, cp, cluster, transport)
     address = parse_file_address(text)
-    return Target(address.path, ",".join(address.cp), address.cluster or cluster)
+    return Target(address.path, ",".join(address.cp), address.cluster or cluster, transport)

@@ -18,7 +18,7 @@ import typer
 
 from gd2fs import Client, FileStat
 from gd2fs.cli.output import Miss, format_bytes, print_note, progress_of, pulse_of
-from gd2fs.cli.target import ClusterOption, CpOption, Target, parse_target
+from gd2fs.cli.target import ClusterOption, CpOption, Target, TransportOption, parse_target
 from gd2fs.config import TIMEOUT_S_MAX
 from gd2fs.errors import InvalidRequest, Unavailable
 
@@ -50,9 +50,10 @@ def put(
     ] = None,
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
     """Store a local file, all of it or nothing. What was under that path before is replaced."""
-    target = parse_target(path, cp=cp, cluster=cluster).check_file()
+    target = parse_target(path, cp=cp, cluster=cluster, transport=transport).check_file()
     with _open_source(local) as source, target.open() as client:
         content = _content(source)
         _check_room(client, target, len(content))
@@ -67,9 +68,10 @@ def get(
     local: Annotated[str, typer.Argument(metavar="LOCAL", help="A local file, or - for stdout")],
     cp: CpOption = None,
     cluster: ClusterOption = None,
+    transport: TransportOption = None,
 ) -> None:
     """Fetch a file. LOCAL appears whole or not at all."""
-    target = parse_target(path, cp=cp, cluster=cluster).check_file()
+    target = parse_target(path, cp=cp, cluster=cluster, transport=transport).check_file()
     if local == STANDARD and sys.stdout is None:
         raise InvalidRequest("standard output is closed", hint="redirect it, or name a file")
     with target.open() as client:

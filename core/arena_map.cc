@@ -1,0 +1,47 @@
+#include "arena_map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace gd2fs {
+namespace {
+
+constexpr int SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+Error refusal(const std::string& why) { return {"the node's arena cannot be mapped: " + why, ""}; }
+
+}  // namespace
+
+Result<ArenaMapRef> ArenaMap::open(const tcp::Descriptor& descriptor, std::uint64_t bytes) {
+  struct stat file {};
+  if (!descriptor || fstat(descriptor.get(), &file) != 0)
+    return refusal("no descriptor came with it");
+  if (file.st_size < 0 || static_cast<std::uint64_t>(file.st_size) != bytes)
+    return refusal("it has " + std::to_string(file.st_size) + " bytes, not " +
+                   std::to_string(bytes));
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & SEALS) != SEALS) return refusal("it is not sealed");
+  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
+  if (at == MAP_FAILED) return refusal(std::strerror(errno));
+  madvise(at, bytes, MADV_DONTFORK);  // a child has no stream to say what it still reads
+  madvise(at, bytes, MADV_DONTDUMP);
+  const std::span memory(static_cast<const std::byte*>(at), bytes);
+  return ArenaMapRef(new ArenaMap(memory, file.st_dev, file.st_ino));
+}
+
+ArenaMap::~ArenaMap() {
+  // The mapping was made by `open` and is given to nobody but as a reference to this.
+  munmap(const_cast<std::byte*>(memory_.data()), memory_.size());
+}
+
+bool ArenaMap::is_of(const tcp::Descriptor& descriptor) const noexcept {
+  struct stat file {};
+  return fstat(descriptor.get(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
+}
+
+}  // namespace gd2fs

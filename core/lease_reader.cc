@@ -1,0 +1,77 @@
+#include "lease_reader.h"
+
+#include <algorithm>
+
+#include "copy.h"
+
+namespace gd2fs {
+
+LeaseReader::LeaseReader(Rpc& rpc, const wire::Lease& lease, std::span<const std::byte> arena,
+                         bool is_verifying)
+    : rpc_(rpc),
+      lease_(lease),
+      arena_(arena),
+      is_verifying_(is_verifying),
+      is_summed_after_(is_verifying && !rpc.is_bulk()) {}
+
+void LeaseReader::copy() {
+  if (!is_summed_after_) rpc_.is_to_confirm = true;
+  for (const wire::DataPiece& piece : lease_.data.pieces) copy_piece(piece);
+}
+
+void LeaseReader::copy_piece(const wire::DataPiece& piece) {
+  Body& body = rpc_.bodies[piece.item];
+  if (body.tag != 0 && body.tag != piece.tag) body.is_corrupt = true;  // parts of two values
+  body.tag = piece.tag;
+  for (std::size_t done = 0; done < piece.length;) {
+    const std::size_t bytes = std::min<std::size_t>(BLOCK_BYTES, piece.length - done);
+    find_block(bytes);
+    if (piece.hashes == 0) {
+      body.is_corrupt = body.is_corrupt || is_verifying_;
+      copy_block(body);
+    } else if (!take_block(body, bytes, lease_.data.hashes[hash_++])) {
+      body.is_corrupt = true;
+      ++corrupt_blocks_;
+    }
+    done += bytes;
+  }
+  bytes_ += piece.length;
+}
+
+/// Invariant: the runs of the lease are together as long as its pieces, and lie in the arena.
+void LeaseReader::find_block(std::size_t bytes) {
+  block_.clear();
+  while (bytes > 0) {
+    const wire::LeaseRun& run = lease_.runs[run_];
+    const auto here =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes, run.length - run_done_));
+    block_.push_back({arena_.data() + run.at + run_done_, here});
+    bytes -= here;
+    run_done_ += here;
+    if (run_done_ < run.length) continue;
+    ++run_;
+    run_done_ = 0;
+  }
+}
+
+/// False: its sum is another.
+bool LeaseReader::take_block(Body& body, std::size_t bytes, std::uint64_t promised) {
+  BufferCursor arrived = body.cursor;
+  const bool is_right = !is_verifying_ || is_summed_after_ || checksum(block_) == promised;
+  copy_block(body);
+  return is_right && (!is_summed_after_ || arrived.hash(bytes) == promised);
+}
+
+void LeaseReader::copy_block(Body& body) const {
+  for (const ChecksumRun& source : block_) {
+    std::span from(static_cast<const std::byte*>(source.at), source.bytes);
+    body.moved += from.size();
+    while (!from.empty()) {
+      const Buffer to = body.cursor.next(from.size());
+      copy_bytes(to.at, from.first(to.bytes));
+      from = from.subspan(to.bytes);
+    }
+  }
+}
+
+}  // namespace gd2fs
