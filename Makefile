@@ -13,6 +13,7 @@ FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FIO_ARGS ?=
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -26,7 +27,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill bench sanitize fuzz wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill bench fio fio-check fio-bench sanitize fuzz wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -57,6 +58,15 @@ demo-kill: $(STAMPS)/demo-extra ## the same conversation goes on after its engin
 
 bench: $(STAMPS)/demo-extra ## the two topologies, without the demo's defaults
 	$(BIN)/gd2fs bench topology $(BENCH_ARGS)
+
+fio: $(STAMPS)/fio-deps $(STAMPS)/install ## build the fio engine, build/fio/gd2fs.so, for the fio that is installed
+	@$(MAKE) --no-print-directory -C integrations/fio BUILD=$(CURDIR)/build/fio GD2FS=$(BIN)/gd2fs
+
+fio-check: fio ## write, read and overwrite a gibibyte with fio against a real node; every byte is checked
+	$(BIN)/python integrations/fio/run.py check $(FIO_ARGS)
+
+fio-bench: fio ## fio's figures for files of 64 MiB and 1 GiB against a real node
+	$(BIN)/python integrations/fio/run.py bench $(FIO_ARGS)
 
 # ---- checks --------------------------------------------------------------------------------------
 
@@ -104,6 +114,11 @@ clean: ## remove what was made, but .venv
 $(STAMPS)/deps: .ci/deps
 	@mkdir -p $(STAMPS)
 	@PYTHON="$(PYTHON)" .ci/deps build test
+	@touch $@
+
+$(STAMPS)/fio-deps: .ci/deps
+	@mkdir -p $(STAMPS)
+	@PYTHON="$(PYTHON)" .ci/deps fio
 	@touch $@
 
 $(STAMPS)/venv: $(STAMPS)/deps

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "fault.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -106,7 +107,7 @@ void SharedClient::close() {
 
 Call::~Call() {
   if (!operation_) return;
-  nb::gil_scoped_release released;
+  GilReleased released;
   if (!operation_->is_done()) {
     cancel_without_gil();
     operation_->wait(-1);
@@ -118,7 +119,7 @@ Call::~Call() {
 void Call::start(const Start& start) {
   bool is_open = false;
   {
-    nb::gil_scoped_release released;
+    GilReleased released;
     is_open =
         client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
   }
@@ -133,7 +134,7 @@ bool Call::wait(std::int64_t timeout_ms) {
     if (wait_without_gil(is_interrupted ? -1 : slice_ms)) break;
     is_interrupted = PyErr_CheckSignals() != 0;
     if (is_interrupted) {
-      nb::gil_scoped_release released;
+      GilReleased released;
       cancel_without_gil();
     }
     if (left_ms >= 0) left_ms -= slice_ms;
@@ -145,12 +146,12 @@ bool Call::wait(std::int64_t timeout_ms) {
 }
 
 bool Call::wait_without_gil(std::int64_t timeout_ms) {
-  nb::gil_scoped_release released;
+  GilReleased released;
   return operation_->wait(timeout_ms);
 }
 
 void Call::cancel() {
-  nb::gil_scoped_release released;
+  GilReleased released;
   cancel_without_gil();
 }
 

@@ -86,4 +86,5 @@ NB_MODULE(_core, module) {
   bind_call(module);
   bind_client(module);
   bind_server(module);
+  bind_bench(module);
 }

@@ -5,6 +5,7 @@
 
 namespace gd2fs::bindings {
 
+void bind_bench(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
 

@@ -291,3 +291,80 @@ class Server:
 
     def stop(self) -> None:
         """Close all connections and join the threads. Twice is fine."""
+
+# ---- what cases of `gd2fs bench io` are held against -------------------------------------------
+
+def gil_released_ns() -> int:
+    """Nanoseconds that this thread's calls have spent without the interpreter's lock.
+
+    What a call takes less what it adds here is how long it kept other threads waiting.
+    """
+
+class RawServer:
+    """The other end of ceilings: a node's kind of memory and sockets, none of a node's work.
+
+    Args:
+        memory_bytes: Sent over and over where more is asked for.
+        arena: As for ``Server``.
+
+    Raises:
+        InvalidRequest: The arena cannot be had.
+    """
+
+    def __init__(self, memory_bytes: int, arena: str) -> None: ...
+    @property
+    def tcp(self) -> str:
+        """Where a RawLine connects to; ``unix`` too."""
+
+    @property
+    def unix(self) -> str: ...
+    @property
+    def bare_tcp(self) -> str:
+        """Where a BareLine connects to; ``bare_unix`` too."""
+
+    @property
+    def bare_unix(self) -> str: ...
+    @property
+    def rung(self) -> str: ...
+    @property
+    def can_vmsplice(self) -> bool:
+        """Whether this memory can be lent to a socket, tried at the start."""
+
+class RawLine:
+    """Bulk transfers from and to a RawServer, over ``streams`` connections. One call at a time.
+
+    Its methods raise Unavailable when the server is gone.
+    """
+
+    def __init__(self, address: str, streams: int) -> None: ...
+    def read(self, into: Target, *, is_spliced: bool) -> None:
+        """Fill ``into`` with the server's memory, sent by splice or by send."""
+
+    def write(self, source: Source) -> None:
+        """Send all of ``source``; returns when the server has it."""
+
+class BareLine:
+    """Small requests to the bare loop of a RawServer. One call at a time; raises as RawLine."""
+
+    def __init__(self, address: str) -> None: ...
+    def fill(self, keys: Source, *, count: int, item_bytes: int) -> None:
+        """Make items of ``count`` keys of equal length, which lie back to back in ``keys``."""
+
+    def get(self, into: Target, *, batches: int, depth: int, is_verifying: bool) -> None:
+        """Get all items ``batches`` times, ``depth`` frames in flight.
+
+        Args:
+            into: ``depth`` times as long as all items.
+        """
+
+    def exists(self, *, batches: int) -> None:
+        """Ask for all keys ``batches`` times, one frame in flight."""
+
+class Copier:
+    """Copies out of its own memory, of a node's kind, on ``threads`` threads."""
+
+    def __init__(self, memory_bytes: int, arena: str, threads: int) -> None: ...
+    @property
+    def rung(self) -> str: ...
+    def copy(self, into: Target, *, is_nontemporal: bool) -> None:
+        """Fill all of ``into``, through the cache or past it."""

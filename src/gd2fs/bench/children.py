@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import select
 import signal
@@ -28,15 +29,20 @@ class Child:
         facts: The `KEY=VALUE` words of that line.
     """
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
-        """Start it. Call from the main thread: the child is killed when this thread ends."""
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, *, has_input: bool = False
+    ) -> None:
+        """Start it. Call from the main thread: the child is killed when this thread ends.
+
+        ``has_input``: it is told things by ``tell``.
+        """
         self.name = name
         self.facts: dict[str, str] = {}
         self._log = log
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -55,6 +61,22 @@ class Child:
             raise Unavailable(f"{self.name} did not get ready: {self.log_tail()}")
         self.facts = dict(word.split("=", 1) for word in line.split() if "=" in word)
 
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input. Raises Unavailable when it has ended."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise Unavailable(f"{self.name} has ended: {self.log_tail()}") from error
+
+    def hear(self, timeout_s: float) -> str:
+        """Its next line. Raises Unavailable, with the end of its log, without one in time."""
+        line = self._first_line(timeout_s)
+        if not line:
+            raise Unavailable(f"{self.name} did not answer: {self.log_tail()}")
+        return line
+
     def kill(self) -> None:
         """End it at once with SIGKILL, and wait until it is gone."""
         self.process.kill()
@@ -67,6 +89,9 @@ class Child:
 
     def wait_end(self, timeout_s: float = STOP_S) -> None:
         """Wait until it has ended; kill it when it takes too long."""
+        if self.process.stdin:
+            with contextlib.suppress(OSError):  # what was not told yet needs no telling
+                self.process.stdin.close()
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -113,9 +138,9 @@ class Children:
         for child in self._children:
             child.wait_end()
 
-    def start(self, name: str, command: Sequence[str]) -> Child:
+    def start(self, name: str, command: Sequence[str], *, has_input: bool = False) -> Child:
         """Start one more; ``wait_ready`` is the caller's."""
-        child = Child(name, command, self._log_directory / f"{name}.log")
+        child = Child(name, command, self._log_directory / f"{name}.log", has_input=has_input)
         self._children.append(child)
         return child
 

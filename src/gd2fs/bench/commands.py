@@ -1,4 +1,4 @@
-"""Commands: `gd2fs demo` and `gd2fs bench topology`."""
+"""Commands: `gd2fs demo`, and `gd2fs bench` with all that it measures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ import typer
 from rich.console import Console
 
 from gd2fs.bench.board import Board
-from gd2fs.bench.chart import write_chart
 from gd2fs.bench.instances import MIB, Setup
+from gd2fs.bench.io import commands as io_commands
 from gd2fs.bench.model import find_model
-from gd2fs.bench.report import print_report
-from gd2fs.bench.topology import run_topology
 from gd2fs.bench.workload import Workload
 from gd2fs.config import parse_bytes
 from gd2fs.engines.llamacpp.native import import_xllamacpp
@@ -71,8 +69,9 @@ bench_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Measure real engines.",
+    help="Measure the path of the bytes, and real engines.",
 )
+io_commands.register(bench_app)
 
 
 def demo(arguments: Sequence[str]) -> int:
@@ -87,7 +86,8 @@ def bench(arguments: Sequence[str]) -> int:
 
 @bench_app.callback()
 def _bench() -> None:
-    """Measure real engines."""
+    """Measure the path of the bytes, and real engines."""
+    signal.signal(signal.SIGTERM, _terminated)
 
 
 @demo_app.command("demo")
@@ -119,6 +119,10 @@ def topology(
     """
     if engine not in ENGINES:
         raise InvalidRequest(f"no engine `{engine}`", hint=f"engines: {', '.join(ENGINES)}")
+    from gd2fs.bench.chart import write_chart  # what needs the extra `demo`
+    from gd2fs.bench.report import print_report
+    from gd2fs.bench.topology import run_topology
+
     import_xllamacpp()
     _check_installed("matplotlib")
     setup = Setup(

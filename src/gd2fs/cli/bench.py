@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from collections.abc import Sequence
 
 import typer
 
@@ -25,17 +25,18 @@ def register(app: typer.Typer) -> None:
 
 def demo(context: typer.Context) -> int:
     """Watch real engines behind a random balancer: private caches, then a shared one."""
-    return _commands().demo(list(context.args)) or 0
+    return _run("demo", context.args)
 
 
 def bench(context: typer.Context) -> int:
-    """Measure: `bench topology`."""
-    return _commands().bench(list(context.args)) or 0
+    """Measure: `bench io` the path of the bytes, `bench topology` real engines."""
+    return _run("bench", context.args)
 
 
-def _commands() -> ModuleType:
+def _run(command: str, arguments: Sequence[str]) -> int:
     try:
-        return importlib.import_module("gd2fs.bench.commands")
+        commands = importlib.import_module("gd2fs.bench.commands")
+        return getattr(commands, command)(list(arguments)) or 0
     except ModuleNotFoundError as error:
         raise InvalidRequest(
             f"`{error.name}` is not installed", hint="run `pip install 'gd2fs[demo]'`"

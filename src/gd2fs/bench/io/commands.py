@@ -1,0 +1,120 @@
+"""Commands: `gd2fs bench io`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gd2fs.bench.board import Board
+from gd2fs.bench.io.peer import find_peers
+from gd2fs.bench.io.plan import parse_choice, plan
+from gd2fs.bench.io.report import as_json, print_report
+from gd2fs.bench.io.run import Bench, Settings
+from gd2fs.bench.machine import machine_facts
+from gd2fs.config import parse_bytes
+from gd2fs.errors import InvalidRequest
+
+ROUNDS = 10
+ROUNDS_MAX = 1000
+QUICK_ROUNDS = 3
+WIDTH = 132
+
+Words = Annotated[str, typer.Option(metavar="LIST")]
+Sizes = Annotated[str, typer.Option(metavar="SIZE,…", help="Of objects, 1 to 1GiB")]
+Ops = Annotated[str, typer.Option(metavar="OP,…", help="read, write, view, get, put, exists")]
+Batches = Annotated[str, typer.Option(metavar="COUNTxSIZE,…", help="Of get and put")]
+Transports = Annotated[str, typer.Option(metavar="NAME,…", help="tcp, unix, shm")]
+Streams = Annotated[str, typer.Option(metavar="N,…", help="Connections to each node, 1 to 8")]
+Nodes = Annotated[str, typer.Option(metavar="N,…", help="Processes that serve, 1 to 8")]
+Clients = Annotated[str, typer.Option(metavar="N,…", help="Processes that ask, 1 to 4")]
+Verify = Annotated[str, typer.Option(metavar="on,off", help="Whether clients check and sum")]
+Repeat = Annotated[int, typer.Option(metavar="N", help="Rounds of each case and its ceiling")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Of each node (else what is needed)")]
+Arena = Annotated[str, typer.Option(metavar="KIND", help="As `gd2fs serve --arena`")]
+IsQuick = Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds: a trial")]
+PeerWords = Annotated[
+    list[str] | None,
+    typer.Option("--peer", metavar="STORE", help="redis://HOST:PORT: does the same work"),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("io")(io)
+
+
+def io(
+    sizes: Sizes = "",
+    ops: Ops = "",
+    batches: Batches = "",
+    transports: Transports = "",
+    streams: Streams = "",
+    nodes: Nodes = "",
+    clients: Clients = "",
+    verify: Verify = "",
+    repeat: Repeat = ROUNDS,
+    memory: Memory = "",
+    arena: Arena = "auto",
+    is_quick: IsQuick = False,
+    peer: PeerWords = None,
+    json_file: Json = None,
+) -> None:
+    """Measure the path of the bytes, each case in turn with what bounds it on this machine.
+
+    Without a choice, the rows of the design's table. With one, every combination of what was
+    chosen. Nodes and clients are processes of their own, started here and ended here.
+    """
+    choice = parse_choice(
+        sizes=sizes,
+        ops=ops,
+        batches=batches,
+        transports=transports,
+        streams=streams,
+        nodes=nodes,
+        clients=clients,
+        verify=verify,
+    )
+    if not 1 <= repeat <= ROUNDS_MAX:
+        raise InvalidRequest(f"`--repeat` is {repeat}", hint=f"give 1 to {ROUNDS_MAX}")
+    _check_writable(json_file)
+    settings = Settings(
+        rounds=min(repeat, QUICK_ROUNDS) if is_quick else repeat,
+        memory_bytes=parse_bytes(memory) if memory else 0,
+        arena=arena,
+        peers=find_peers(peer or []),
+    )
+    cases = plan(choice, is_quick=is_quick, has_peers=bool(settings.peers))
+    machine, start_s = machine_facts(), time.monotonic()
+    with Board() as board:
+        outcome = Bench(settings, board).run(cases)
+    if json_file is not None:
+        facts = as_json(outcome, machine, _command_line())
+        json_file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    console = wide_console()
+    print_report(outcome, console)
+    console.print(f"done in {time.monotonic() - start_s:.0f} s")
+
+
+def wide_console() -> Console:
+    """Standard output; a file or a pipe is as wide as the tables."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def _command_line() -> str:
+    return shlex.join(["gd2fs", *sys.argv[1:]])
+
+
+def _check_writable(file: Path | None) -> None:
+    if file is not None and not file.absolute().parent.is_dir():
+        raise InvalidRequest(f"no folder for {file}", hint="make it, or pass another `--json`")

@@ -1,0 +1,151 @@
+"""Worker: a client process of a run. It is told what to do in lines of JSON, and answers in such.
+
+    {"do": "open", "id": ID, "case": {...}, "what": "store" | CEILING | "peer:NAME"}
+    {"do": "run", "id": ID, "times": N}         answers a Phase
+    {"do": "check", "id": ID}
+    {"do": "close", "id": ID}
+
+What goes wrong is answered as {"error": KIND, "message", "hint"}; the process goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+
+from gd2fs.bench.io.case import Case
+from gd2fs.bench.io.ceiling_jobs import Lines, ceiling_job
+from gd2fs.bench.io.job import Job
+from gd2fs.bench.io.memory import Memory, fill
+from gd2fs.bench.io.peer import Peers
+from gd2fs.bench.io.store_jobs import PATIENCE_S, store_job
+from gd2fs.client import Client
+from gd2fs.errors import GD2FSError
+
+STORE, PEER = "store", "peer:"
+
+
+class Clients:
+    """One client of the cluster for every way to reach it; made when it is first used."""
+
+    def __init__(self, cp: str, cluster: str) -> None:
+        self._cp, self._cluster = cp, cluster
+        self._clients: dict[tuple[str, int, bool], Client] = {}
+
+    def client(self, case: Case) -> Client:
+        way = (case.transport, case.streams, case.verify)
+        if way not in self._clients:
+            options: dict[str, Any] = {"transport": case.transport} if has_transports() else {}
+            self._clients[way] = Client(
+                self._cp,
+                cluster=self._cluster,
+                streams=case.streams,
+                verify=case.verify,
+                timeout_s=PATIENCE_S,
+                **options,
+            )
+        return self._clients[way]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def has_transports() -> bool:
+    """Whether a client can be told which way to take."""
+    return "transport" in inspect.signature(Client.__init__).parameters
+
+
+class Worker:
+    """The jobs of one client process, over one piece of memory.
+
+    Args:
+        setup: ``cp``, ``cluster``, ``index`` of this client, ``call_bytes`` and ``into_bytes`` of
+            the largest call, ``raw`` addresses, ``peers``.
+    """
+
+    def __init__(self, setup: Mapping[str, Any]) -> None:
+        self._setup = setup
+        self._index = setup["index"]
+        self._source = Memory(setup["call_bytes"]).view
+        self._into = Memory(setup["into_bytes"]).view
+        fill(self._source, seed=self._index)
+        self._clients = Clients(setup["cp"], setup["cluster"])
+        self._lines = Lines(setup["raw"])
+        self._peers = Peers(setup["peers"])
+        self._jobs: dict[str, Job] = {}
+
+    def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what ``order`` says. Raises GD2FSError."""
+        return _ORDERS[order["do"]](self, order) or {}
+
+    def close(self) -> None:
+        self._clients.close()
+
+    def _open(self, order: Mapping[str, Any]) -> None:
+        case = Case(**order["case"])
+        job = self._jobs[order["id"]] = self._job(order["what"], case)
+        job.prepare()
+
+    def _job(self, what: str, case: Case) -> Job:
+        source = self._source[: case.call_bytes]
+        into = self._into[: case.call_bytes * case.depth]
+        if what == STORE:
+            return store_job(self._clients.client(case), case, self._index, source, into)
+        if what.startswith(PEER):
+            return self._peers.job(what.removeprefix(PEER), case, self._index, source, into)
+        return ceiling_job(self._lines, what, case, source, into)
+
+    def _run(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        return asdict(self._jobs[order["id"]].run(order["times"]))
+
+    def _check(self, order: Mapping[str, Any]) -> None:
+        self._jobs[order["id"]].check()
+
+    def _close(self, order: Mapping[str, Any]) -> None:
+        self._jobs.pop(order["id"]).finish()
+
+
+def whole_of(case: Case) -> Case:
+    """The same bytes as one object."""
+    return replace(case, op="read", bytes=case.call_bytes, count=1, depth=1)
+
+
+Order = Callable[[Worker, Mapping[str, Any]], "dict[str, Any] | None"]
+_ORDERS: dict[str, Order] = {
+    "open": Worker._open,
+    "run": Worker._run,
+    "check": Worker._check,
+    "close": Worker._close,
+}
+
+
+def main() -> None:
+    """Serve orders from standard input until it ends."""
+    worker = Worker(msgspec.json.decode(sys.stdin.buffer.readline()))
+    _say(b"ready")
+    for line in sys.stdin.buffer:
+        try:
+            answer = worker.answer(msgspec.json.decode(line))
+        except (GD2FSError, OSError) as error:
+            answer = {
+                "error": type(error).__name__,
+                "message": str(error),
+                "hint": getattr(error, "hint", ""),
+            }
+        _say(msgspec.json.encode(answer))
+    worker.close()
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
