@@ -25,7 +25,7 @@ using gd2fs::capi::LogLevel;
 /// Runs `call` inside the context. Its answer, or a negative errno.
 template <class Call>
 int visit(xfer_gd2fs_ctx* ctx, Call call) noexcept {
-  if (ctx == nullptr) return -EINVAL;
+  if (ctx == nullptr || !ctx->context.is_own()) return -EINVAL;
   Context& context = ctx->context;
   if (!context.enter()) return -ECANCELED;
   int answer = -ENOMEM;
@@ -77,8 +77,9 @@ xfer_gd2fs_ctx* xfer_gd2fs_connect(const xfer_gd2fs_options* options) {
 }
 
 void xfer_gd2fs_close(xfer_gd2fs_ctx* ctx) {
+  if (ctx == nullptr || !ctx->context.is_own()) return;  // a child's copy goes with the child
   const std::unique_ptr<xfer_gd2fs_ctx> owned(ctx);
-  if (owned) owned->context.close();
+  owned->context.close();
 }
 
 xfer_gd2fs_iomem* xfer_gd2fs_reg_iomem(xfer_gd2fs_ctx* ctx, void* addr, size_t len,

@@ -1,6 +1,7 @@
 #include "client.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cluster_calls.h"
 #include "file_calls.h"
@@ -68,6 +69,7 @@ class NetworkClient : public Client {
       gate_->network = nullptr;
     }
     network_->close();
+    queue_->take(std::numeric_limits<std::size_t>::max());  // what nobody took holds the queue too
   }
 
   OperationRef get_pages(std::string_view name_space, std::span<const std::string> keys,

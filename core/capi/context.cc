@@ -74,10 +74,13 @@ std::string range_fault(std::uint64_t offset, const std::vector<Buffer>& buffers
 
 Context::Context(std::unique_ptr<Client> client, Log log)
     : log_(log),
+      owner_(getpid()),
       closing_bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       client_(std::move(client)) {}
 
 // ---- who is inside ------------------------------------------------------------------------------
+
+bool Context::is_own() const noexcept { return getpid() == owner_; }
 
 bool Context::enter() {
   const std::lock_guard lock(mutex_);

@@ -1,6 +1,8 @@
 // Context: one client behind the C interface, and the requests that its caller waits for.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -43,6 +45,8 @@ class Context {
             std::uint32_t flags);
   int wait(std::span<xfer_gd2fs_completion> out, int timeout_ms);
 
+  /// False in a child of fork: threads and locks of this context are its parent's.
+  bool is_own() const noexcept;
   /// Between the two a caller is inside. False: the context is being closed.
   bool enter();
   void leave();
@@ -63,6 +67,7 @@ class Context {
   xfer_gd2fs_completion completion_of(const Request& request, const Outcome& outcome) const;
 
   const Log log_;
+  const pid_t owner_;
   std::mutex mutex_;  // Guards: all up to is_closing_. Never held while a call starts or waits.
   std::unordered_map<std::uint64_t, Request> requests_;  // by cookie, until handed out
   Iomems iomems_;

@@ -18,8 +18,8 @@
  * Deadlines. Each request ends at the latest `timeout` after its start, whatever the nodes do.
  *
  * Threads. All functions may be called from any thread and at the same time on one context, but for
- * `xfer_gd2fs_close`, which is the last call on it. A child of fork has no use of a context of its
- * parent: it makes its own.
+ * `xfer_gd2fs_close`, which is the last call on it. In a child of fork a context of its parent
+ * answers -EINVAL or NULL, and its close does nothing: the child makes its own.
  */
 #ifndef XFER_GD2FS_H
 #define XFER_GD2FS_H

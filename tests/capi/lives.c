@@ -2,10 +2,13 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "properties.h"
@@ -23,8 +26,16 @@ static void start_writes(struct session* session, const char* path) {
   }
 }
 
+static int open_descriptors(void) {
+  int descriptor, count = 0;
+  for (descriptor = 0; descriptor < 1024; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) != -1) ++count;
+  return count;
+}
+
 /* The memory goes right after: nothing may touch it any more. */
 void close_ends_what_is_under_way(void) {
+  const int before = open_descriptors();
   unsigned round;
   for (round = 0; round < 5; ++round) {
     struct session session = session_open(DEPTH * PIECE);
@@ -35,6 +46,27 @@ void close_ends_what_is_under_way(void) {
     memset(session.memory, 2, DEPTH * PIECE);
     free(session.memory);
   }
+  CHECK(open_descriptors() == before);
+}
+
+/* A child has the context's memory, but none of its threads. */
+void child_of_fork_is_refused(void) {
+  struct session session = session_open(4096);
+  xfer_gd2fs_completion ended;
+  pid_t child;
+  int status;
+  CHECK(xfer_gd2fs_create(session.ctx, &session, "/capi/forked", 0, 0) == 0);
+  child = fork();
+  if (child == 0) {
+    CHECK(xfer_gd2fs_create(session.ctx, NULL, "/capi/forked", 0, 0) == -EINVAL);
+    CHECK(xfer_gd2fs_wait(session.ctx, &ended, 1, -1) == -EINVAL);
+    CHECK(xfer_gd2fs_reg_iomem(session.ctx, session.memory, 1, NULL) == NULL);
+    xfer_gd2fs_close(session.ctx);
+    _exit(0);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  CHECK(session_finish(&session, &session).status == 0);
+  session_close(&session);
 }
 
 struct waiter {

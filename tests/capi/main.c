@@ -14,15 +14,25 @@ struct property {
   { #name, name }
 
 static const struct property properties[] = {
-    PROPERTY(missing_file_is_enoent),       PROPERTY(create_of_an_existing_file_is_success),
-    PROPERTY(pieces_make_one_range),        PROPERTY(overwrite_changes_its_range_only),
-    PROPERTY(read_past_the_end_is_enodata), PROPERTY(holes_read_as_zeros),
-    PROPERTY(large_write_comes_back),       PROPERTY(requests_end_with_their_ids),
-    PROPERTY(wait_keeps_its_timeouts),      PROPERTY(memory_is_checked),
-    PROPERTY(registration_in_use_is_busy),  PROPERTY(broken_rules_are_refused),
-    PROPERTY(connect_fails_with_null),      PROPERTY(close_ends_what_is_under_way),
-    PROPERTY(close_wakes_a_waiting_thread), PROPERTY(contexts_serve_their_own_threads),
-    PROPERTY(threads_share_a_context),      PROPERTY(stopped_node_costs_one_deadline),
+    PROPERTY(missing_file_is_enoent),
+    PROPERTY(create_of_an_existing_file_is_success),
+    PROPERTY(pieces_make_one_range),
+    PROPERTY(overwrite_changes_its_range_only),
+    PROPERTY(read_past_the_end_is_enodata),
+    PROPERTY(holes_read_as_zeros),
+    PROPERTY(large_write_comes_back),
+    PROPERTY(requests_end_with_their_ids),
+    PROPERTY(wait_keeps_its_timeouts),
+    PROPERTY(memory_is_checked),
+    PROPERTY(registration_in_use_is_busy),
+    PROPERTY(broken_rules_are_refused),
+    PROPERTY(connect_fails_with_null),
+    PROPERTY(close_ends_what_is_under_way),
+    PROPERTY(child_of_fork_is_refused),
+    PROPERTY(close_wakes_a_waiting_thread),
+    PROPERTY(contexts_serve_their_own_threads),
+    PROPERTY(threads_share_a_context),
+    PROPERTY(stopped_node_costs_one_deadline),
 };
 
 int main(int count, char** words) {

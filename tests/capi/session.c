@@ -21,7 +21,7 @@ struct session session_open(size_t bytes) {
   xfer_gd2fs_options options = session_options();
   session.ctx = xfer_gd2fs_connect(&options);
   CHECK(session.ctx != NULL);
-  session.memory = malloc(bytes);
+  session.memory = calloc(1, bytes);
   session.bytes = bytes;
   CHECK(session.memory != NULL);
   session.iomem = xfer_gd2fs_reg_iomem(session.ctx, session.memory, bytes, NULL);

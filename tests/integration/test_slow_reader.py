@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from reader import page_bytes
 
 from gd2fs import Client
 from gd2fs.testing import LocalNodes
 from gd2fs.testing.cluster import Cluster, free_ports
-from reader import page_bytes
 
 PAGES = 32
 PAGE_BYTES = 256 << 10  # several in one frame, and more of them in a socket's queue

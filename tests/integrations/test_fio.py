@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "build" / "fio" / "gd2fs.so"
 RUN_S = 90
-CHECKED = ["--bs=1m", "--size=16m", "--verify=xxhash", "--verify_fatal=1"]
+CHECKED = ["--bs=1m", "--size=16m", "--verify=xxhash", "--verify_fatal=1", "--verify_state_save=0"]
 
 pytestmark = [
     pytest.mark.slow,
