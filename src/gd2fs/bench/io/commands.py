@@ -1,4 +1,4 @@
-"""Commands: `gd2fs bench io`."""
+"""Commands: `gd2fs bench io`, `gil` and `soak`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from gd2fs.bench.board import Board
+from gd2fs.bench.io.gil import print_gil, run_gil
 from gd2fs.bench.io.peer import find_peers
-from gd2fs.bench.io.plan import parse_choice, plan
+from gd2fs.bench.io.plan import CLIENTS_MAX, NODES_MAX, parse_choice, plan
 from gd2fs.bench.io.report import as_json, print_report
 from gd2fs.bench.io.run import Bench, Settings
+from gd2fs.bench.io.soak import print_soak, run_soak
 from gd2fs.bench.machine import machine_facts
 from gd2fs.config import parse_bytes
-from gd2fs.errors import InvalidRequest
+from gd2fs.errors import GD2FSError, InvalidRequest
 
 ROUNDS = 10
 ROUNDS_MAX = 1000
 QUICK_ROUNDS = 3
+GIL_ROUNDS = 7
+GIL_SECONDS = 1.0
 WIDTH = 132
 
-Words = Annotated[str, typer.Option(metavar="LIST")]
 Sizes = Annotated[str, typer.Option(metavar="SIZE,…", help="Of objects, 1 to 1GiB")]
 Ops = Annotated[str, typer.Option(metavar="OP,…", help="read, write, view, get, put, exists")]
 Batches = Annotated[str, typer.Option(metavar="COUNTxSIZE,…", help="Of get and put")]
@@ -43,6 +46,12 @@ PeerWords = Annotated[
     list[str] | None,
     typer.Option("--peer", metavar="STORE", help="redis://HOST:PORT: does the same work"),
 ]
+Rounds = Annotated[int, typer.Option(metavar="N", min=1, max=ROUNDS_MAX, help="Comparisons")]
+Seconds = Annotated[float, typer.Option(metavar="S", min=0.01, max=60, help="Of each of the two")]
+Minutes = Annotated[float, typer.Option(metavar="M", min=0.01, max=10_000, help="How long")]
+SoakClients = Annotated[int, typer.Option(metavar="N", min=1, max=CLIENTS_MAX, help="Processes")]
+SoakNodes = Annotated[int, typer.Option(metavar="N", min=1, max=NODES_MAX, help="Nodes")]
+SoakTransport = Annotated[str, typer.Option(metavar="NAME", help="tcp, unix or shm")]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
 ]
@@ -51,6 +60,8 @@ Json = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("io")(io)
+    app.command("gil")(gil)
+    app.command("soak")(soak)
 
 
 def io(
@@ -97,12 +108,65 @@ def io(
     machine, start_s = machine_facts(), time.monotonic()
     with Board() as board:
         outcome = Bench(settings, board).run(cases)
-    if json_file is not None:
-        facts = as_json(outcome, machine, _command_line())
-        json_file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    _write(json_file, as_json(outcome), machine)
     console = wide_console()
     print_report(outcome, console)
     console.print(f"done in {time.monotonic() - start_s:.0f} s")
+
+
+def gil(
+    rounds: Rounds = GIL_ROUNDS,
+    seconds: Seconds = GIL_SECONDS,
+    arena: Arena = "auto",
+    json_file: Json = None,
+) -> None:
+    """Measure what batches cost the other Python threads of their process.
+
+    A thread counts beside 64 MiB batches, then beside the same load from another process; and
+    every kind of batch says how long it held the interpreter's lock.
+    """
+    _check_writable(json_file)
+    machine = machine_facts()
+    with Board() as board:
+        outcome = run_gil(rounds=rounds, seconds=seconds, arena=arena, board=board)
+    _write(json_file, outcome.as_dict(), machine)
+    print_gil(outcome, wide_console())
+
+
+def soak(
+    minutes: Minutes = 5.0,
+    clients: SoakClients = CLIENTS_MAX,
+    nodes: SoakNodes = 1,
+    transport: SoakTransport = "tcp",
+    arena: Arena = "auto",
+    json_file: Json = None,
+) -> None:
+    """Load nodes fully for minutes: reads, writes, batches and probes, all bytes compared.
+
+    Fails when a call does, when bytes differ, or when memory or open descriptors grow.
+    """
+    _check_writable(json_file)
+    machine = machine_facts()
+    with Board() as board:
+        outcome = run_soak(
+            seconds=minutes * 60,
+            nodes=nodes,
+            clients=clients,
+            transport=transport,
+            arena=arena,
+            board=board,
+        )
+    _write(json_file, outcome.as_dict(), machine)
+    print_soak(outcome, wide_console())
+    if not outcome.is_good:
+        raise GD2FSError("the soak failed", hint="the table and the lines below it say where")
+
+
+def _write(file: Path | None, facts: dict[str, Any], machine: dict[str, Any]) -> None:
+    if file is None:
+        return
+    origin = {"machine": machine, "date": machine["date"], "command": _command_line()}
+    file.write_text(json.dumps(facts | origin, indent=2) + "\n", encoding="utf-8")
 
 
 def wide_console() -> Console:

@@ -121,6 +121,13 @@ class Fleet:
             client.order(**order)
         return [client.answer() for client in asked]
 
+    def try_ask(self, count: int, **order: Any) -> list[dict[str, Any] | GD2FSError]:
+        """As ``ask``, with what went wrong at a client in place of its answer."""
+        asked = self.clients[:count]
+        for client in asked:
+            client.order(**order)
+        return [_answer_or_error(client) for client in asked]
+
     def open(self, name: str, case: Case, what: str) -> None:
         """Make a job at every client that ``case`` has."""
         self.ask(case.clients, do="open", id=name, case=asdict(case), what=what)
@@ -150,6 +157,13 @@ class Fleet:
         child.tell(msgspec.json.encode(setup).decode())
         child.wait_ready()
         return ClientProcess(child)
+
+
+def _answer_or_error(client: ClientProcess) -> dict[str, Any] | GD2FSError:
+    try:
+        return client.answer()
+    except GD2FSError as error:
+        return error
 
 
 def _python(module: str, *arguments: str) -> list[str]:

@@ -8,17 +8,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gd2fs.bench.io.case import Case, Target
+from gd2fs.bench.io.case import Case
 from gd2fs.bench.io.latency import Latency, histogram, sparkline
 from gd2fs.bench.io.run import Outcome, Row
 
 GIL_BASE_US = 50
 GIL_KEY_US = 1
 SMALL_BYTES = 1 << 20  # calls of less have their latencies drawn
-GOOD, BAD, UNSURE, NONE = "✓", "✗", "?", ""
+GOOD, BAD, UNSURE = "✓", "✗", "?"
 
 
-def as_json(outcome: Outcome, machine: dict[str, Any], command: str) -> dict[str, Any]:
+def as_json(outcome: Outcome) -> dict[str, Any]:
     """All figures. ``ceilings`` in GB/s; ``bytes`` is of one item, times are of one call."""
     return {
         "ceilings": outcome.ceilings,
@@ -30,9 +30,6 @@ def as_json(outcome: Outcome, machine: dict[str, Any], command: str) -> dict[str
         "rung": outcome.rung,
         "ceilings_rung": outcome.raw_rung,
         "remarks": outcome.remarks,
-        "machine": machine,
-        "date": machine["date"],
-        "command": command,
     }
 
 
@@ -50,36 +47,36 @@ def print_report(outcome: Outcome, console: Console) -> None:
 
 def cases_table(outcome: Outcome) -> Table:
     """Every case beside its ceiling."""
-    table = _table(f"gd2fs bench io, nodes on {outcome.rung} memory")
-    table.add_column("", no_wrap=True)
+    rows = table(f"gd2fs bench io, nodes on {outcome.rung} memory")
+    rows.add_column("", no_wrap=True)
     headings = ("p50", "GB/s", "ceiling", "ratio", "of one", "target", "", "CPU ms/GiB")
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        rows.add_column(heading, justify="right", no_wrap=True)
     for row in outcome.rows:
-        table.add_row(*_cells(row))
+        rows.add_row(*_cells(row))
         if row.case.is_batch:
-            table.add_row(*_gil_cells(row))
-    return table
+            rows.add_row(*_gil_cells(row))
+    return rows
 
 
-def latency_table(rows: list[Row]) -> Table:
+def latency_table(measured: list[Row]) -> Table:
     """Small calls: how their times are spread."""
-    table = _table("latency of small calls")
+    rows = table("latency of small calls")
     for heading in ("", "p50", "p99", "p99.9", "calls", "from fastest to slowest"):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-    for row in rows:
+        rows.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+    for row in measured:
         facts = row.as_dict()
         times = [_ms(facts[name]) for name in ("ms_p50", "ms_p99", "ms_p999")]
         drawn = sparkline(histogram(row.store.calls_ns))
-        table.add_row(row.case.label(), *times, f"{facts['samples']:,}", drawn)
-    return table
+        rows.add_row(row.case.label(), *times, f"{facts['samples']:,}", drawn)
+    return rows
 
 
 def peers_table(outcome: Outcome) -> Table:
     """Other stores on the same work."""
-    table = _table("other stores on the same work, in turn with ours")
+    rows = table("other stores on the same work, in turn with ours")
     for heading in ("", "store", "p50", "GB/s", "ours", "times ours"):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+        rows.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
     for row in outcome.rows:
         ours = _ms(Latency.of_ns(row.store.calls_ns).p50)
         for peer in row.peers():
@@ -89,8 +86,8 @@ def peers_table(outcome: Outcome) -> Table:
                 ours,
                 f"{peer['times_ours']:.1f}",
             ]
-            table.add_row(row.case.label(), peer["peer"], *figures)
-    return table
+            rows.add_row(row.case.label(), peer["peer"], *figures)
+    return rows
 
 
 def remarks_of(outcome: Outcome) -> list[str]:
@@ -124,25 +121,24 @@ def _cells(row: Row) -> list[str]:
         f"{facts['ratio']:.0%}",
         f"{one:.0%}" if one is not None else "",
         target.text() if target else "",
-        _mark(target, facts, row),
+        mark(target.is_met(facts), row.foreign.is_busy) if target else "",
         f"{cpu:.0f} ({ceiling_cpu:.0f})" if cpu and ceiling_cpu else "",
     ]
 
 
 def _gil_cells(row: Row) -> list[str]:
     limit_us = gil_limit_us(row.case)
-    mark = GOOD if row.gil_us <= limit_us else BAD
+    is_met = mark(row.gil_us <= limit_us, row.foreign.is_busy)
     label = "  interpreter's lock held"
-    return [label, f"{row.gil_us:.0f} µs", "", "", "", "", f"≤ {limit_us} µs", mark, ""]
+    return [label, f"{row.gil_us:.0f} µs", "", "", "", "", f"≤ {limit_us} µs", is_met, ""]
 
 
-def _mark(target: Target | None, facts: dict[str, Any], row: Row) -> str:
-    if target is None:
-        return NONE
-    return (GOOD if target.is_met(facts) else BAD) + (UNSURE if row.foreign.is_busy else "")
+def mark(is_met: bool, is_unsure: bool) -> str:
+    """What stands behind a target."""
+    return (GOOD if is_met else BAD) + (UNSURE if is_unsure else "")
 
 
-def _table(title: str) -> Table:
+def table(title: str) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
 
 

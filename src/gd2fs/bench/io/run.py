@@ -17,7 +17,7 @@ from gd2fs.bench.io.latency import Latency, histogram
 from gd2fs.bench.io.peer import can_do
 from gd2fs.bench.io.plan import arena_bytes
 from gd2fs.bench.io.processor import Foreign
-from gd2fs.bench.io.worker import PEER, STORE, has_transports, whole_of
+from gd2fs.bench.io.worker import PEER, STORE, has_transports, has_views, whole_of
 from gd2fs.errors import InvalidRequest
 
 PHASE_S = 0.06  # of one job, before it is another one's turn
@@ -213,7 +213,7 @@ class Bench:
 
     def _possible(self, cases: Sequence[Case]) -> list[Case]:
         known = ("tcp", "unix", "shm") if has_transports() else ("tcp",)
-        possible = [case for case in cases if case.transport in known]
+        possible = [c for c in cases if c.transport in known and (c.op != "view" or has_views())]
         missing = dict.fromkeys(c.transport for c in cases if c.transport not in known)
         if missing:
             self._remarks.append(f"not measured: {', '.join(missing)}: this build has only tcp")

@@ -1,9 +1,13 @@
 """Worker: a client process of a run. It is told what to do in lines of JSON, and answers in such.
 
-    {"do": "open", "id": ID, "case": {...}, "what": "store" | CEILING | "peer:NAME"}
+    {"do": "open", "id": ID, "case": {...}, "what": "store" | CEILING | "peer:NAME" | "mix"}
     {"do": "run", "id": ID, "times": N}         answers a Phase
     {"do": "check", "id": ID}
     {"do": "close", "id": ID}
+    {"do": "count", "seconds": S}               {"steps_per_s"}
+    {"do": "load", "id": ID, "seconds": S}      {"calls_per_s"}
+    {"do": "count_beside", "id": ID, "seconds": S}    both
+    {"do": "mix", "id": ID, "seconds": S}       answers a Tally
 
 What goes wrong is answered as {"error": KIND, "message", "hint"}; the process goes on.
 """
@@ -20,14 +24,16 @@ import msgspec
 
 from gd2fs.bench.io.case import Case
 from gd2fs.bench.io.ceiling_jobs import Lines, ceiling_job
+from gd2fs.bench.io.counting import count_beside, count_for, load_for
 from gd2fs.bench.io.job import Job
 from gd2fs.bench.io.memory import Memory, fill
+from gd2fs.bench.io.mix import Mix
 from gd2fs.bench.io.peer import Peers
 from gd2fs.bench.io.store_jobs import PATIENCE_S, store_job
 from gd2fs.client import Client
 from gd2fs.errors import GD2FSError
 
-STORE, PEER = "store", "peer:"
+STORE, PEER, MIX = "store", "peer:", "mix"
 
 
 class Clients:
@@ -61,6 +67,11 @@ def has_transports() -> bool:
     return "transport" in inspect.signature(Client.__init__).parameters
 
 
+def has_views() -> bool:
+    """Whether a client can lend what a node holds without a copy."""
+    return hasattr(Client, "view")
+
+
 class Worker:
     """The jobs of one client process, over one piece of memory.
 
@@ -79,6 +90,7 @@ class Worker:
         self._lines = Lines(setup["raw"])
         self._peers = Peers(setup["peers"])
         self._jobs: dict[str, Job] = {}
+        self._mix: Mix | None = None
 
     def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Do what ``order`` says. Raises GD2FSError."""
@@ -89,6 +101,9 @@ class Worker:
 
     def _open(self, order: Mapping[str, Any]) -> None:
         case = Case(**order["case"])
+        if order["what"] == MIX:
+            self._mix = Mix(self._clients.client(case), self._index)
+            return
         job = self._jobs[order["id"]] = self._job(order["what"], case)
         job.prepare()
 
@@ -110,6 +125,20 @@ class Worker:
     def _close(self, order: Mapping[str, Any]) -> None:
         self._jobs.pop(order["id"]).finish()
 
+    def _count(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        return {"steps_per_s": count_for(order["seconds"])}
+
+    def _load(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        return {"calls_per_s": load_for(self._jobs[order["id"]], order["seconds"])}
+
+    def _count_beside(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        return count_beside(self._jobs[order["id"]], order["seconds"])
+
+    def _run_mix(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._mix is not None
+        tally = self._mix.run(order["seconds"])
+        return {"calls": tally.calls, "misses": tally.misses, "bytes": tally.bytes}
+
 
 def whole_of(case: Case) -> Case:
     """The same bytes as one object."""
@@ -122,6 +151,10 @@ _ORDERS: dict[str, Order] = {
     "run": Worker._run,
     "check": Worker._check,
     "close": Worker._close,
+    "count": Worker._count,
+    "load": Worker._load,
+    "count_beside": Worker._count_beside,
+    "mix": Worker._run_mix,
 }
 
 
