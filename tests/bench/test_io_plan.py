@@ -73,6 +73,8 @@ def test_a_word_that_is_not_known_is_refused(words):
         (Case("read", "unix"), "unix_vmsplice"),
         (Case("write", "unix"), "unix_send"),
         (Case("read", "shm"), "copy_nontemporal"),
+        (Case("write", "shm"), "unix_send"),
+        (Case("get", "shm", bytes=4 * KIB, count=128), "bare_get"),
         (Case("get", bytes=128 * KIB, count=512), "tcp_vmsplice"),
         (Case("get", bytes=4 * KIB, count=128), "bare_get"),
         (Case("put", bytes=128 * KIB, count=512), "tcp_send"),

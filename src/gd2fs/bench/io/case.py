@@ -60,12 +60,13 @@ class Case:
         """What bounds it: a name of ``CEILINGS``, ``bare_get``, ``bare_exists`` or a send."""
         if self.op == "exists":
             return "bare_exists"
-        if self.transport == "shm":
-            return "copy_nontemporal"
         if self.is_small_batch:
             return "bare_get"
-        is_lent = can_vmsplice and self.op in ("read", "get")
-        return f"{self.transport}_{'vmsplice' if is_lent else 'send'}"
+        if self.op in ("write", "put"):
+            return "tcp_send" if self.transport == "tcp" else "unix_send"
+        if self.transport == "shm":
+            return "copy_nontemporal"
+        return f"{self.transport}_{'vmsplice' if can_vmsplice else 'send'}"
 
     def target(self) -> Target | None:
         """What DESIGN asks of it; None where it asks nothing."""

@@ -35,7 +35,7 @@ class Lines:
         return found
 
     def bare(self, transport: str) -> _core.BareLine:
-        socket = "unix" if transport == "unix" else "tcp"
+        socket = "tcp" if transport == "tcp" else "unix"
         if socket not in self._bare:
             self._bare[socket] = _core.BareLine(self._raw[f"bare_{socket}"])
         return self._bare[socket]
