@@ -42,14 +42,15 @@ def from_pkg_config() -> list[str]:
     return [*flags, f"-Wl,-rpath,{library_prefix() / 'lib'}"]
 
 
-@pytest.fixture(
-    scope="session", params=[from_config, from_pkg_config], ids=lambda way: way.__name__
-)
-def program(request, tmp_path_factory) -> Path:
-    built = tmp_path_factory.mktemp("capi") / "properties"
+def build(built: Path, flags: list[str]) -> Path:
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-    subprocess.run(["cc", *STRICT, *sources, "-o", built, *request.param()], check=True)
+    subprocess.run(["cc", *STRICT, *sources, "-o", built, *flags], check=True)
     return built
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("capi") / "properties", from_config())
 
 
 def check(program: Path, name: str, cp: str, cluster: str, **environment: str) -> None:
@@ -63,11 +64,20 @@ def check(program: Path, name: str, cp: str, cluster: str, **environment: str) -
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name not in ON_ITS_OWN])
-def test_property_holds(program, three_nodes, client, name):
+def test_property_holds(program, three_nodes, client, name, transport):
     client.clear("capi")
 
-    check(program, name, f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
+    where = (f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
+    check(program, name, *where, GD2FS_TRANSPORT=transport)
+
+
+def test_pkg_config_builds_it_too(three_nodes, client, tmp_path):
+    client.clear("capi")
+    built = build(tmp_path / "properties", from_pkg_config())
+
+    check(built, "pieces_make_one_range", f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
 
 
 @pytest.mark.slow
@@ -142,11 +152,13 @@ def test_the_header_has_the_version_of_the_package():
     assert f'#define XFER_GD2FS_VERSION "{__version__}"' in header
 
 
-def test_counts_come_from_the_environment(program, three_nodes, client):
+def test_defaults_come_from_the_environment(program, three_nodes, client):
     client.clear("capi")
     where = (f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
 
     check(program, "missing_file_is_enoent", *where, GD2FS_IOTHREADS="4", GD2FS_STREAMS="4")
+    with pytest.raises(AssertionError, match="libgd2fs: error: .*telepathy"):
+        check(program, "missing_file_is_enoent", *where, GD2FS_TRANSPORT="telepathy")
     with pytest.raises(AssertionError, match="GD2FS_STREAMS is `many`, not a number"):
         check(program, "missing_file_is_enoent", *where, GD2FS_STREAMS="many")
 

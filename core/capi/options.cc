@@ -75,7 +75,7 @@ bool is_loopback(const tcp::Address& address) {
 }
 
 /// 0, or why a socket cannot be bound to it.
-int bind_fault(const tcp::Address& address) {
+int probe_fault(const tcp::Address& address) {
   const tcp::Descriptor probe(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   return probe && bind(probe.get(), address.get(), address.bytes) == 0 ? 0 : errno;
 }
@@ -92,7 +92,7 @@ Error add_local(std::string_view entry, std::vector<std::string>& local) {
   if (address.family() == AF_UNSPEC)
     return fault_of("dp_address: " + quoted(entry) + " is not a local IP address", DP_HINT);
   if (is_loopback(address)) return {};  // no choice of a NIC
-  if (const int fault = bind_fault(address); fault != 0)
+  if (const int fault = probe_fault(address); fault != 0)
     return fault_of("dp_address: " + quoted(entry) +
                         " is not an address of this machine: " + std::strerror(fault),
                     "name a local IP address, `ip address` lists them, or leave it out");
@@ -146,12 +146,22 @@ Error fill_counts(const xfer_gd2fs_options& options, ClientOptions& out) {
   return fault;
 }
 
+Error fill_transport(ClientOptions& out) {
+  const char* const text = std::getenv("GD2FS_TRANSPORT");
+  if (text == nullptr || *text == '\0') return {};
+  auto transport = parse_transport(text);
+  if (!transport) return transport.error();
+  out.transport = *transport;
+  return {};
+}
+
 }  // namespace
 
 Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   ClientOptions out;
   if (Error fault = fill_addresses(options, out); !fault.message.empty()) return fault;
   if (Error fault = fill_counts(options, out); !fault.message.empty()) return fault;
+  if (Error fault = fill_transport(out); !fault.message.empty()) return fault;
   if (options.cluster_id == nullptr || *options.cluster_id == '\0')
     return fault_of("cluster_id names no cluster",
                     "give the name that its nodes were started with");

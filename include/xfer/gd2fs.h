@@ -43,7 +43,10 @@ typedef struct xfer_gd2fs_ctx xfer_gd2fs_ctx;
 /* Registered memory of this process. */
 typedef struct xfer_gd2fs_iomem xfer_gd2fs_iomem;
 
-/* How to reach a cluster. Zero it first: what is NULL or 0 has its default. Strings are copied. */
+/* How to reach a cluster. Zero it first: what is NULL or 0 has its default. Strings are copied.
+ *
+ * GD2FS_TRANSPORT of the environment says how nodes are talked to: `auto` (its default: a node of
+ * this host by shared memory or its Unix socket, others over TCP), `shm`, `unix` or `tcp`. */
 typedef struct xfer_gd2fs_options {
   /* `gd2fs://HOST:PORT,...`: nodes of which one has to live; port 7527 if left out */
   const char* cp_address;
