@@ -157,7 +157,7 @@ def test_defaults_come_from_the_environment(program, three_nodes, client):
     where = (f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
 
     check(program, "missing_file_is_enoent", *where, GD2FS_IOTHREADS="4", GD2FS_STREAMS="4")
-    with pytest.raises(AssertionError, match="libgd2fs: error: .*telepathy"):
+    with pytest.raises(AssertionError, match=r"libgd2fs: error: .*telepathy"):
         check(program, "missing_file_is_enoent", *where, GD2FS_TRANSPORT="telepathy")
     with pytest.raises(AssertionError, match="GD2FS_STREAMS is `many`, not a number"):
         check(program, "missing_file_is_enoent", *where, GD2FS_STREAMS="many")

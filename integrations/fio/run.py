@@ -23,6 +23,7 @@ JOBS = Path(__file__).parent / "jobs"
 ENGINE = Path("build", "fio", "gd2fs.so")
 RUN_S = 900
 MIB = 1 << 20
+SPARE_MIB = 256  # of a node's memory, over what a file and its overwrite take
 FILES = {"64mib": 64 * MIB, "1gib": 1024 * MIB}  # job file: bytes of its file
 
 
@@ -42,7 +43,7 @@ def figures(jobs: list[dict], file_bytes: int) -> Iterator[str]:
         kind = job["job options"]["rw"]
         side = job[kind]
         rate = side["bw_bytes"]
-        latency = side["clat_ns"]["percentile"]
+        latency = side["lat_ns"]["percentile"]  # from the call to its completion
         yield (
             f"| {job['jobname']} | {rate / 1e9:.2f} | {file_bytes / rate * 1e3:.1f} "
             f"| {latency['50.000000'] / 1e6:.1f} | {latency['99.000000'] / 1e6:.1f} "
@@ -51,16 +52,18 @@ def figures(jobs: list[dict], file_bytes: int) -> Iterator[str]:
 
 
 def check(arena: str, folder: str) -> None:
-    with Cluster(nodes=1, memory="1536MiB", directory=folder, arena=arena) as cluster:
+    memory = f"{FILES['1gib'] // MIB + 2 * SPARE_MIB}MiB"
+    with Cluster(nodes=1, memory=memory, directory=folder, arena=arena) as cluster:
         for job in run_jobs(JOBS / "verify.fio", cluster):
             moved = job["read"]["io_bytes"] + job["write"]["io_bytes"]
             print(f"{job['jobname']}: error {job['error']}, {moved // MIB} MiB moved and checked")
 
 
 def bench(arena: str, folder: str) -> None:
-    with Cluster(nodes=1, memory="1536MiB", directory=folder, arena=arena) as cluster:
-        print(cluster.members[0].ready_line)
-        for name, file_bytes in FILES.items():
+    for name, file_bytes in FILES.items():
+        memory = f"{2 * file_bytes // MIB + SPARE_MIB}MiB"  # the file, and all of it once more
+        with Cluster(nodes=1, memory=memory, directory=folder, arena=arena) as cluster:
+            print(cluster.members[0].ready_line)
             print(f"\n| {name} | GB/s | ms per file | ms per request, P50 | P99 | requests |")
             print("|---|---|---|---|---|---|")
             for row in figures(run_jobs(JOBS / f"{name}.fio", cluster), file_bytes):
@@ -77,6 +80,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             {"check": check, "bench": bench}[asked.what](asked.arena, folder)
+        except RuntimeError as error:
+            sys.exit(f"error: {error}")
         except subprocess.CalledProcessError as error:
             sys.exit(f"error: fio ended with status {error.returncode}: {error.stdout[-2000:]!r}")
 
