@@ -7,6 +7,7 @@
 
 #include "capi/context.h"
 #include "capi/options.h"
+#include "signals.h"
 #include "xfer/gd2fs.h"
 
 struct xfer_gd2fs_ctx {
@@ -51,6 +52,7 @@ xfer_gd2fs_ctx* connect(const xfer_gd2fs_options& asked) {
   };
   auto options = gd2fs::capi::read_options(asked);
   if (!options) return refuse(options.error());
+  const gd2fs::SignalsBlocked blocked;  // in the threads that are started here
   auto client = gd2fs::Client::connect(*options);
   if (!client) return refuse(client.error());
   return std::make_unique<xfer_gd2fs_ctx>(std::move(*client), log).release();  // the caller's now

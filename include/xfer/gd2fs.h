@@ -19,7 +19,8 @@
  *
  * Threads. All functions may be called from any thread and at the same time on one context, but for
  * `xfer_gd2fs_close`, which is the last call on it. In a child of fork a context of its parent
- * answers -EINVAL or NULL, and its close does nothing: the child makes its own.
+ * answers -EINVAL or NULL, and its close does nothing: the child makes its own. The library's own
+ * threads take no signals.
  */
 #ifndef XFER_GD2FS_H
 #define XFER_GD2FS_H

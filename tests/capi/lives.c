@@ -69,6 +69,19 @@ void child_of_fork_is_refused(void) {
   session_close(&session);
 }
 
+/* This thread blocks a signal that would end the process: so no other thread may take it. */
+void signals_are_left_to_the_program(void) {
+  struct session session = session_open(4096);
+  sigset_t mask, pending;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGUSR1);
+  CHECK(pthread_sigmask(SIG_BLOCK, &mask, NULL) == 0);
+  CHECK(kill(getpid(), SIGUSR1) == 0);
+  CHECK(session_create(&session, "/capi/signals") == 0);
+  CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1) == 1);
+  session_close(&session);
+}
+
 struct waiter {
   xfer_gd2fs_ctx* ctx;
   int answer;
@@ -185,8 +198,10 @@ void stopped_node_costs_one_deadline(void) {
   session.ctx = xfer_gd2fs_connect(&options);
   session.iomem = xfer_gd2fs_reg_iomem(session.ctx, session.memory, session.bytes, NULL);
   CHECK(node > 0 && kill(node, SIGSTOP) == 0);
-  CHECK(xfer_gd2fs_fstat(session.ctx, &stat, "/capi/stopped", &stat) == 0);
-  CHECK(xfer_gd2fs_wait(session.ctx, &ended, 1, -1) == 1);
+  do { /* until the signal has reached all threads of the node */
+    CHECK(xfer_gd2fs_fstat(session.ctx, &stat, "/capi/stopped", &stat) == 0);
+    CHECK(xfer_gd2fs_wait(session.ctx, &ended, 1, -1) == 1);
+  } while (ended.status == 0);
   CHECK(XFER_GD2FS_STATUS_CODE(ended.status) == ETIMEDOUT ||
         XFER_GD2FS_STATUS_CODE(ended.status) == EHOSTUNREACH);
   CHECK(XFER_GD2FS_STATUS_CLASS(ended.status) == XFER_GD2FS_STATUS_CLASS_CLIENT);

@@ -13,6 +13,7 @@ struct property {
 #define PROPERTY(name) \
   { #name, name }
 
+/* clang-format off */
 static const struct property properties[] = {
     PROPERTY(missing_file_is_enoent),
     PROPERTY(create_of_an_existing_file_is_success),
@@ -29,11 +30,13 @@ static const struct property properties[] = {
     PROPERTY(connect_fails_with_null),
     PROPERTY(close_ends_what_is_under_way),
     PROPERTY(child_of_fork_is_refused),
+    PROPERTY(signals_are_left_to_the_program),
     PROPERTY(close_wakes_a_waiting_thread),
     PROPERTY(contexts_serve_their_own_threads),
     PROPERTY(threads_share_a_context),
     PROPERTY(stopped_node_costs_one_deadline),
 };
+/* clang-format on */
 
 int main(int count, char** words) {
   size_t at;

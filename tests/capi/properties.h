@@ -19,6 +19,7 @@ void connect_fails_with_null(void);
 
 void close_ends_what_is_under_way(void);
 void child_of_fork_is_refused(void);
+void signals_are_left_to_the_program(void);
 void close_wakes_a_waiting_thread(void);
 void contexts_serve_their_own_threads(void);
 void threads_share_a_context(void);

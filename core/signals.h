@@ -1,11 +1,12 @@
-// Signals: kept away from the core's threads, so that Python's main thread gets them at once.
+// Signals: kept away from the core's threads, so that the program's own threads get them, and
+// Python's main thread at once.
 #pragma once
 
 #include <pthread.h>
 
 #include <csignal>
 
-namespace gd2fs::bindings {
+namespace gd2fs {
 
 /// While it lives, threads that are started inherit a mask that blocks every signal.
 class SignalsBlocked {
@@ -23,4 +24,4 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-}  // namespace gd2fs::bindings
+}  // namespace gd2fs
