@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gd2fs.bench.load import Played
 from gd2fs.bench.measures import percentile
-from gd2fs.bench.topology import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gd2fs.bench.load import Played
+    from gd2fs.bench.topology import Outcome
+
 GREY, BLUE, INK = "#9a9a94", "#1f6fb2", "#2b2b2b"
 LABELS = ("A: private caches", "B: GD2FS")
 FILE_NAME = "topology.png"
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+}
 
 
 def write_chart(outcome: Outcome, folder: Path) -> Path:
@@ -25,16 +35,7 @@ def write_chart(outcome: Outcome, folder: Path) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    style: Any = {
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": INK,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11,
-        "axes.titleweight": "bold",
-    }
-    with pyplot.rc_context(style):
+    with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.6), layout="constrained")
         _draw_ttft_by_turn(axes[0][0], outcome)
         _draw_ttft_shares(axes[0][1], outcome)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 import sys
@@ -44,7 +45,9 @@ Arena = Annotated[str, typer.Option(metavar="KIND", help="As `gd2fs serve --aren
 IsQuick = Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds: a trial")]
 PeerWords = Annotated[
     list[str] | None,
-    typer.Option("--peer", metavar="STORE", help="redis://HOST:PORT: does the same work"),
+    typer.Option(
+        "--peer", metavar="STORE", help="redis://HOST:PORT or mooncake: does the same work"
+    ),
 ]
 Rounds = Annotated[int, typer.Option(metavar="N", min=1, max=ROUNDS_MAX, help="Comparisons")]
 Seconds = Annotated[float, typer.Option(metavar="S", min=0.01, max=60, help="Of each of the two")]
@@ -54,6 +57,9 @@ SoakNodes = Annotated[int, typer.Option(metavar="N", min=1, max=NODES_MAX, help=
 SoakTransport = Annotated[str, typer.Option(metavar="NAME", help="tcp, unix or shm")]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
+]
+Chart = Annotated[
+    Path | None, typer.Option("--chart", metavar="FILE.png", help="Draw it there (matplotlib)")
 ]
 
 
@@ -79,6 +85,7 @@ def io(
     is_quick: IsQuick = False,
     peer: PeerWords = None,
     json_file: Json = None,
+    chart: Chart = None,
 ) -> None:
     """Measure the path of the bytes, each case in turn with what bounds it on this machine.
 
@@ -98,6 +105,7 @@ def io(
     if not 1 <= repeat <= ROUNDS_MAX:
         raise InvalidRequest(f"`--repeat` is {repeat}", hint=f"give 1 to {ROUNDS_MAX}")
     _check_writable(json_file)
+    _check_drawable(chart)
     settings = Settings(
         rounds=min(repeat, QUICK_ROUNDS) if is_quick else repeat,
         memory_bytes=parse_bytes(memory) if memory else 0,
@@ -111,6 +119,11 @@ def io(
     _write(json_file, as_json(outcome), machine)
     console = wide_console()
     print_report(outcome, console)
+    if chart is not None:
+        from gd2fs.bench.io.picture import draw  # what needs matplotlib
+
+        draw(outcome, chart)
+        console.print(f"chart: {chart}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - start_s:.0f} s")
 
 
@@ -179,6 +192,14 @@ def _command_line() -> str:
     return shlex.join(["gd2fs", *sys.argv[1:]])
 
 
+def _check_drawable(file: Path | None) -> None:
+    _check_writable(file)
+    if file is not None and importlib.util.find_spec("matplotlib") is None:
+        raise InvalidRequest(
+            "`matplotlib` is not installed", hint="run `pip install 'gd2fs[bench]'`"
+        )
+
+
 def _check_writable(file: Path | None) -> None:
     if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidRequest(f"no folder for {file}", hint="make it, or pass another `--json`")
+        raise InvalidRequest(f"no folder for {file}", hint="make it, or name another file")

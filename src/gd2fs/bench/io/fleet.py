@@ -16,7 +16,7 @@ import msgspec
 from gd2fs.bench.children import Child, Children
 from gd2fs.bench.io import job as jobs
 from gd2fs.bench.io.case import Case
-from gd2fs.bench.io.peer import peer_pids
+from gd2fs.bench.io.peer import MOONCAKE, peer_pids
 from gd2fs.bench.io.processor import Moment, process_cpu_s
 from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
 from gd2fs.testing.cluster import Cluster
@@ -68,7 +68,7 @@ class Fleet:
         peers: Mapping[str, str] | None = None,
     ) -> None:
         self._cases = cases
-        self._peers = peers or {}
+        self._peers = dict(peers or {})
         self._directory = directory
         self._cluster = Cluster(
             nodes, f"{memory_bytes >> 20}MiB", str(directory), arena=arena, name=CLUSTER
@@ -100,7 +100,7 @@ class Fleet:
             raw = children.start("raw", _python("gd2fs.bench.io.raw_node", self.rung))
             raw.wait_ready()
             self.raw, self._raw_pid = raw.facts, raw.pid
-            self._peer_pids = peer_pids(self._peers)
+            self._start_peers(children)
             count = max(case.clients for case in self._cases)
             self.clients = [self._start_client(children, index) for index in range(count)]
             self._stack = self._stack.pop_all()
@@ -142,6 +142,14 @@ class Fleet:
         pids: Iterable[int] = self.node_pids if what == "store" else [self._raw_pid]
         return sum(map(process_cpu_s, pids))
 
+    def _start_peers(self, children: Children) -> None:
+        self._peer_pids = peer_pids(self._peers)
+        if MOONCAKE in self._peers:
+            child = children.start(MOONCAKE, _python("gd2fs.bench.io.mooncake"))
+            child.wait_ready()
+            self._peers[MOONCAKE] = child.facts["master"]
+            self._peer_pids += [child.pid, int(child.facts["pid"])]
+
     def _start_client(self, children: Children, index: int) -> ClientProcess:
         setup = {
             "cp": self.cp,
@@ -150,7 +158,7 @@ class Fleet:
             "call_bytes": max(case.call_bytes for case in self._cases),
             "into_bytes": max(case.call_bytes * case.depth for case in self._cases),
             "raw": dict(self.raw),
-            "peers": dict(self._peers),
+            "peers": self._peers,
         }
         command = _python("gd2fs.bench.io.worker")
         child = children.start(f"client-{index}", command, has_input=True)

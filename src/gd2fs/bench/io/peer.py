@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 from gd2fs.bench.io.case import Case
 from gd2fs.bench.io.job import Job, wrong
 from gd2fs.bench.io.memory import blank, differ
+from gd2fs.bench.io.mooncake import Mooncake
 from gd2fs.errors import InvalidRequest, Unavailable
 
 REDIS, HIREDIS, RAW_REDIS = "redis-py", "redis-py+hiredis", "redis-raw"
+MOONCAKE = "mooncake"
 REDIS_BYTES_MAX = 512 << 20  # of one value
 TIMEOUT_S = 120.0
 LOOK_BYTES = 4096  # read at once while looking for the end of a line
@@ -38,16 +40,20 @@ class Peer(Protocol):
 
 
 def find_peers(words: Sequence[str]) -> dict[str, str]:
-    """Where each peer is, by name, of `redis://HOST:PORT`.
+    """Where each peer is, by name, of `redis://HOST:PORT` and `mooncake`.
 
     Raises:
-        InvalidRequest: A word is something else, or what it needs is not installed.
+        InvalidRequest: A word is neither, or what it needs is not installed.
     """
     found: dict[str, str] = {}
     for word in words:
+        if word == MOONCAKE:
+            _check_installed("mooncake", "mooncake-transfer-engine-non-cuda")
+            found[MOONCAKE] = ""  # the run starts it
+            continue
         url = urlsplit(word)
         if url.scheme != "redis" or not url.hostname:
-            raise InvalidRequest(f"no peer `{word}`", hint="write `redis://HOST:PORT`")
+            raise InvalidRequest(f"no peer `{word}`", hint="`redis://HOST:PORT` or `mooncake`")
         _check_installed("redis", "gd2fs[bench]")
         address = f"{url.hostname}:{url.port or 6379}"
         names = [REDIS, HIREDIS] if importlib.util.find_spec("hiredis") else [REDIS]
@@ -63,16 +69,21 @@ def peer_pids(peers: Mapping[str, str]) -> list[int]:
 
 
 class Peers:
-    """Connections to peers by name; each made when it is first asked for."""
+    """Connections to peers by name; each made when it is first asked for.
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self._addresses = addresses
+    Args:
+        addresses: Where they are.
+        memory: All that their jobs read from and write to.
+    """
+
+    def __init__(self, addresses: Mapping[str, str], memory: Sequence[memoryview]) -> None:
+        self._addresses, self._memory = addresses, memory
         self._peers: dict[str, Peer] = {}
 
     def job(self, name: str, case: Case, index: int, source: memoryview, into: memoryview) -> Job:
         """The work of ``case`` at this peer."""
         if name not in self._peers:
-            self._peers[name] = _MAKERS[name](self._addresses[name])
+            self._peers[name] = _MAKERS[name](self._addresses[name], self._memory)
         keys = [f"{name}-{case.op}-{index}-{number}" for number in range(case.count)]
         return PeerJob(self._peers[name], name, case, keys, source, into)
 
@@ -80,10 +91,12 @@ class Peers:
 def can_do(name: str, case: Case) -> bool:
     """Whether this peer has such a call, and takes values of that size.
 
-    Other stores have no checks to leave out, and their clients keep one batch in flight.
+    Other stores have no checks to leave out, and their clients keep one batch in flight. Ours is
+    held against them over TCP.
     """
-    has_call = case.op in ("read", "write", "get", "put") and case.verify and case.depth == 1
-    return has_call and case.bytes < REDIS_BYTES_MAX
+    has_call = case.op in ("read", "write", "get", "put") and case.transport == "tcp"
+    is_plain = case.verify and case.depth == 1
+    return has_call and is_plain and (name == MOONCAKE or case.bytes < REDIS_BYTES_MAX)
 
 
 class PeerJob(Job):
@@ -234,10 +247,11 @@ class RawRedis:
         return received
 
 
-_MAKERS: dict[str, Callable[[str], Peer]] = {
-    REDIS: lambda address: Redis(address, is_native=False),
-    HIREDIS: lambda address: Redis(address, is_native=True),
-    RAW_REDIS: RawRedis,
+_MAKERS: dict[str, Callable[[str, Sequence[memoryview]], Peer]] = {
+    REDIS: lambda address, _: Redis(address, is_native=False),
+    HIREDIS: lambda address, _: Redis(address, is_native=True),
+    RAW_REDIS: lambda address, _: RawRedis(address),
+    MOONCAKE: Mooncake,
 }
 
 

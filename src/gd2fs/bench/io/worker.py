@@ -88,7 +88,7 @@ class Worker:
         fill(self._source, seed=self._index)
         self._clients = Clients(setup["cp"], setup["cluster"])
         self._lines = Lines(setup["raw"])
-        self._peers = Peers(setup["peers"])
+        self._peers = Peers(setup["peers"], (self._source, self._into))
         self._jobs: dict[str, Job] = {}
         self._mix: Mix | None = None
 
