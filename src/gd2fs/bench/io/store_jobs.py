@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from gd2fs import _core
 from gd2fs.bench.io.case import Case
 from gd2fs.bench.io.job import Filling, Job, Phase, expect, wrong
-from gd2fs.bench.io.memory import blank, differ
+from gd2fs.bench.io.memory import blank, differ, spots_differ
 from gd2fs.client import Client
+from gd2fs.errors import InvalidRequest
 
 NAMESPACE = "bench"
 KEY_BYTES = 16
@@ -146,6 +148,55 @@ class PipelinedGet(Get):
                 raise wrong(self.what)
 
 
+class LookAt(Job):
+    """A page where it lies: until its bytes can be read, and are given back."""
+
+    def __init__(self, client: Any, case: Case, index: int, source: memoryview) -> None:
+        self._client, self._source = client, source
+        self._namespace = f"{NAMESPACE}-view-{case.bytes}-{index}"
+        self._key = key_of(index, 0)
+        self._what = f"view {len(source)} bytes"
+
+    def prepare(self) -> None:
+        pages = self._client.pages(self._namespace)
+        expect(all(pages.put([self._key], [self._source], timeout_s=PATIENCE_S)), "put a page")
+
+    def call(self) -> None:
+        """The pause between getting and giving back is not the store's: nothing is read here."""
+        with self._look() as view:
+            expect(len(view.parts) > 0, self._what)
+
+    def after(self) -> None:
+        with self._look() as view:
+            at = 0
+            for part in view.parts:
+                if spots_differ(part, self._source[at : at + len(part)]):
+                    raise wrong(self._what)
+                at += len(part)
+            expect(at == len(self._source), self._what, at)
+
+    def check(self) -> None:
+        with self._look() as view:
+            at = 0
+            for part in view.parts:
+                if bytes(part) != self._source[at : at + len(part)].tobytes():
+                    raise wrong(self._what)
+                at += len(part)
+
+    def finish(self) -> None:
+        self._client.clear(self._namespace, timeout_s=PATIENCE_S)
+
+    def _look(self) -> Any:
+        view = self._client.view(self._namespace, self._key, timeout_s=PATIENCE_S)
+        expect(view is not None, self._what)
+        if view._core.is_copy:
+            raise InvalidRequest(
+                f"{self._what}: the node gave a copy",
+                hint="a client may look at a 16th of a node's `--memory`; give it more",
+            )
+        return view
+
+
 class Put(Job):
     """A batch of pages that are not there yet; the last ones are dropped before, untimed."""
 
@@ -209,6 +260,8 @@ def store_job(client: Client, case: Case, index: int, source: memoryview, into: 
         source: The bytes of one call, and what is compared with.
         into: As long; of pipelined cases, ``depth`` times as long.
     """
+    if case.op == "view":
+        return LookAt(client, case, index, source)
     if case.op == "exists":
         return Exists(client, case, index)
     if case.op == "get" and case.depth > 1:
