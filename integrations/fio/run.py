@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from gd2fs.testing.cluster import Cluster
@@ -22,33 +21,46 @@ from gd2fs.testing.cluster import Cluster
 JOBS = Path(__file__).parent / "jobs"
 ENGINE = Path("build", "fio", "gd2fs.so")
 RUN_S = 900
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 SPARE_MIB = 256  # of a node's memory, over what a file and its overwrite take
+SECTIONS = ("write-depth1", "write-depth8", "read-depth1", "read-depth8")
+COLUMNS = (
+    "GB/s", "ms per file", "ms per request: least", "P50", "P99", "CPU ms/GiB", "requests"
+)  # fmt: skip
 FILES = {"64mib": 64 * MIB, "1gib": 1024 * MIB}  # job file: bytes of its file
 
 
-def run_jobs(job_file: Path, cluster: Cluster) -> list[dict]:
+def run_jobs(job_file: Path, cluster: Cluster, *options: str) -> list[dict]:
     """The jobs of one file, as fio reports them. Raises CalledProcessError when one failed."""
     environment = os.environ | {"GD2FS_CPADDR": cluster.cp, "GD2FS_CLUSTER": cluster.name}
     ended = subprocess.run(
-        ["fio", "--output-format=json", job_file],
+        ["fio", "--output-format=json", *options, job_file],
         stdout=subprocess.PIPE, env=environment, check=True, timeout=RUN_S,
     )  # fmt: skip
     return json.loads(ended.stdout)["jobs"]
 
 
-def figures(jobs: list[dict], file_bytes: int) -> Iterator[str]:
-    """A row for each job: its rate, the file in milliseconds, and the request's latencies."""
-    for job in jobs:
-        kind = job["job options"]["rw"]
-        side = job[kind]
-        rate = side["bw_bytes"]
-        latency = side["lat_ns"]["percentile"]  # from the call to its completion
-        yield (
-            f"| {job['jobname']} | {rate / 1e9:.2f} | {file_bytes / rate * 1e3:.1f} "
-            f"| {latency['50.000000'] / 1e6:.1f} | {latency['99.000000'] / 1e6:.1f} "
-            f"| {side['total_ios']} |"
-        )
+def processor_s(cluster: Cluster) -> float:
+    """Processor time so far, of the node and of all fio that have ended."""
+    process = cluster.members[0].process
+    assert process
+    fields = Path("/proc", str(process.pid), "stat").read_text().rpartition(")")[2].split()
+    node_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    times = os.times()
+    return node_s + times.children_user + times.children_system
+
+
+def figures(job: dict, file_bytes: int, spent_s: float) -> str:
+    """A row: the rate, the file in milliseconds, a request's latencies, and what it cost."""
+    side = job[job["job options"]["rw"]]
+    rate = side["bw_bytes"]
+    latency = side["lat_ns"]  # from the call to its completion
+    middle, late = (latency["percentile"][f"{rank}.000000"] for rank in (50, 99))
+    return (
+        f"| {job['jobname']} | {rate / 1e9:.2f} | {file_bytes / rate * 1e3:.1f} "
+        f"| {latency['min'] / 1e6:.1f} | {middle / 1e6:.1f} | {late / 1e6:.1f} "
+        f"| {spent_s * 1e3 * GIB / side['io_bytes']:.0f} | {side['total_ios']} |"
+    )
 
 
 def check(arena: str, folder: str) -> None:
@@ -64,10 +76,11 @@ def bench(arena: str, folder: str) -> None:
         memory = f"{2 * file_bytes // MIB + SPARE_MIB}MiB"  # the file, and all of it once more
         with Cluster(nodes=1, memory=memory, directory=folder, arena=arena) as cluster:
             print(cluster.members[0].ready_line)
-            print(f"\n| {name} | GB/s | ms per file | ms per request, P50 | P99 | requests |")
-            print("|---|---|---|---|---|---|")
-            for row in figures(run_jobs(JOBS / f"{name}.fio", cluster), file_bytes):
-                print(row)
+            print(f"\n| {name} | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
+            for section in SECTIONS:
+                before_s = processor_s(cluster)
+                (job,) = run_jobs(JOBS / f"{name}.fio", cluster, f"--section={section}")
+                print(figures(job, file_bytes, processor_s(cluster) - before_s), flush=True)
 
 
 def main() -> None:
