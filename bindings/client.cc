@@ -40,12 +40,21 @@ class BoundClient {
 
   BoundClient(std::vector<std::string> seeds, std::string cluster, std::vector<std::string> local,
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
-              std::uint32_t connect_ms, bool is_verifying, const std::string& transport) {
+              std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
+              std::string congestion, std::size_t socket_buffer_bytes) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
-    ClientOptions options{std::move(seeds), std::move(local), std::move(cluster),
-                          io_threads,       streams,          timeout_ms,
-                          connect_ms,       is_verifying,     *chosen};
+    ClientOptions options;
+    options.seeds = std::move(seeds);
+    options.local = std::move(local);
+    options.cluster = std::move(cluster);
+    options.io_threads = io_threads;
+    options.streams = streams;
+    options.timeout_ms = timeout_ms;
+    options.connect_ms = connect_ms;
+    options.is_verifying = is_verifying;
+    options.transport = *chosen;
+    options.sockets = {std::move(congestion), socket_buffer_bytes};
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -301,11 +310,13 @@ void bind_client(nb::module_& module) {
                                  "The native client: each method starts an operation.");
   client.def(
       nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
-               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&>(),
+               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
+               std::size_t>(),
       nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
       nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
       nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
-      nb::arg("is_verifying") = true, nb::arg("transport") = "auto");
+      nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
+      nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes);
   bind_pages(client);
   bind_files(client);
   client

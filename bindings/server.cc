@@ -65,7 +65,7 @@ class BoundServer {
               const std::vector<Peer>& peers, const nb::bytes& list_hash, std::uint64_t boot,
               std::size_t threads, std::size_t memory_bytes, const std::string& arena,
               const std::string& zero_copy, std::uint32_t hold_silence_ms, bool is_shared,
-              bool is_traceable) {
+              bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -84,11 +84,13 @@ class BoundServer {
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
+    options.sockets = {std::move(congestion), socket_buffer_bytes};
     auto result = start_without_gil(options);
     if (!result) {
       raise(FaultKind::invalid_request, result.error().message, result.error().hint);
     }
     addresses_ = (*result)->addresses();
+    absent_ = (*result)->absent();
     rung_ = (*result)->rung_name();
     is_sealed_ = (*result)->is_sealed();
     socket_name_ = (*result)->socket_name();
@@ -98,6 +100,7 @@ class BoundServer {
   ~BoundServer() { stop(); }
 
   const std::vector<std::string>& addresses() const { return addresses_; }
+  const std::vector<std::string>& absent() const { return absent_; }
   const std::string& rung() const { return rung_; }
   bool is_sealed() const { return is_sealed_; }
   const std::string& socket_name() const { return socket_name_; }
@@ -169,6 +172,7 @@ class BoundServer {
   mutable std::mutex lock_;  // Guards: server_. Never held while it starts or stops.
   std::shared_ptr<Server> server_;
   std::vector<std::string> addresses_;
+  std::vector<std::string> absent_;
   std::string rung_;
   bool is_sealed_ = false;
   std::string socket_name_;
@@ -181,12 +185,14 @@ void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
       .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
-                    const std::string&, std::uint32_t, bool, bool>(),
+                    const std::string&, std::uint32_t, bool, bool, std::string, std::size_t>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
-           nb::arg("is_shared") = true, nb::arg("is_traceable") = true)
+           nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
+           nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes)
       .def_prop_ro("addresses", &BoundServer::addresses)
+      .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
       .def_prop_ro("is_sealed", &BoundServer::is_sealed)
       .def_prop_ro("socket_name", &BoundServer::socket_name)

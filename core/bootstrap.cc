@@ -115,7 +115,8 @@ Result<wire::Map> greet(Conversation& with, const wire::Hello& hello) {
 Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options,
                       const wire::Hello& hello) {
   const std::int64_t until_ms = now_ms() + options.connect_ms;
-  auto socket = tcp::connect_within(address, nullptr, static_cast<int>(options.connect_ms));
+  auto socket =
+      tcp::connect_within(address, nullptr, static_cast<int>(options.connect_ms), options.sockets);
   if (!socket) return socket.error();
   Conversation conversation(socket->get(), until_ms, options.connect_ms);
   return greet(conversation, hello);

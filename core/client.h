@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "error.h"
+#include "transport/tcp.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -28,15 +29,17 @@ Result<Transport> parse_transport(std::string_view text);
 
 struct ClientOptions {
   std::vector<std::string> seeds;  // "HOST:PORT", any node of the cluster; any live one serves
-  std::vector<std::string>
-      local;  // the client's own addresses to bind streams to; empty: the system's choice
+  // The client's own addresses to bind streams to, in turn; empty: the system's choice. One that
+  // this machine does not have now is used once it has; with none at all `connect` is refused.
+  std::vector<std::string> local;
   std::string cluster;
   std::uint32_t io_threads = 2;
-  std::uint32_t streams = 2;         // per node
+  std::uint32_t streams = 2;         // per node; at least one for each of `local`
   std::uint32_t timeout_ms = 5'000;  // default deadline of a call
   std::uint32_t connect_ms = 1'000;  // to reach one node; then its keys are misses for a while
   bool is_verifying = true;          // the reader's own check of every block
   Transport transport = Transport::automatic;
+  tcp::SocketSettings sockets;
 };
 
 /// A piece of the caller's memory.

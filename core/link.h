@@ -26,6 +26,7 @@ struct LinkOptions {
   // Of this link's node:
   std::array<std::byte, 16> node_id{};
   std::string socket_name;  // of its Unix socket
+  tcp::SocketSettings sockets;
 };
 
 class Link {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "transport/unix.h"
 
@@ -25,10 +26,13 @@ Error options_fault(const ClientOptions& options) {
             "choose 1 to " + std::to_string(STREAMS_MAX)};
   if (options.timeout_ms == 0 || options.connect_ms == 0)
     return {"a timeout is 0 ms", "every wait needs a deadline: choose 1 ms or more"};
+  if (options.local.size() > STREAMS_MAX)
+    return {std::to_string(options.local.size()) + " local addresses",
+            "name at most " + std::to_string(STREAMS_MAX)};
   if (options.cluster.size() > CLUSTER_BYTES_MAX)
     return {"the cluster's name has " + std::to_string(options.cluster.size()) + " bytes",
             "use at most " + std::to_string(CLUSTER_BYTES_MAX)};
-  return {};
+  return tcp::settings_fault(options.sockets);
 }
 
 bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
@@ -71,16 +75,27 @@ std::vector<tcp::Address> resolve_all(const std::vector<tcp::HostPort>& hosts) {
   return out;
 }
 
+/// One that the machine does not have now may come back; with none there is nothing to begin with.
 Result<std::vector<tcp::Address>> resolve_local(const std::vector<std::string>& local) {
   std::vector<tcp::Address> out;
+  int fault = 0;
+  std::size_t fault_count = 0;
   for (const std::string& text : local) {
     auto target = tcp::parse_host_port(text);
     if (!target) return target.error();
     auto addresses = tcp::resolve(*target);
     if (!addresses) return addresses.error();
     out.push_back(addresses->front());
+    const int fault_here = tcp::bind_fault(out.back());
+    if (fault_here == 0) continue;
+    fault = fault_here;
+    ++fault_count;
   }
-  return out;
+  if (fault_count == 0 || fault_count < out.size()) return out;
+  return Error{
+      "`tcp://" + local.back() + "` is not an address of this machine: " + std::strerror(fault),
+      "name a local IP address, `ip address` lists them, or leave it out",
+               Status::invalid};
 }
 
 }  // namespace
@@ -92,12 +107,14 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
   link_options.hello.capabilities = wire::SPLICE_HOLDS;
   static_cast<void>(!getrandom(link_options.hello.client_id.data(), 16, 0));
   link_options.connect_ms = options.connect_ms;
-  link_options.streams = options.streams;
   link_options.is_verifying = options.is_verifying;
   link_options.transport = options.transport;
+  link_options.sockets = options.sockets;
   auto local = resolve_local(options.local);
   if (!local) return local.error();
   link_options.local = std::move(*local);
+  link_options.streams =
+      std::max(options.streams, static_cast<std::uint32_t>(link_options.local.size()));
 
   auto from = bootstrap(options, link_options.hello);
   if (!from) return from.error();
@@ -113,6 +130,7 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
 
 Error Network::add_links(const Bootstrapped& from, LinkOptions link_options) {
   map_ = from.map;
+  stream_count_ = link_options.streams;
   for (const wire::MapNode& node : map_.nodes) {
     placed_.push_back({node.id, node.weight});
     if (Error fault = add_link(node, from.host, link_options); !fault.message.empty()) return fault;

@@ -23,6 +23,7 @@ class Network {
   std::span<const PlacedNode> placed() const noexcept { return placed_; }
   std::size_t node_count() const noexcept { return links_.size(); }
   Link& link(std::size_t node) noexcept { return *links_[node]; }
+  std::size_t stream_count() const noexcept { return stream_count_; }  // of each link
 
   // Any thread.
   /// Runs on an I/O thread, not before `delay_ms` from now (at once while the client closes).
@@ -43,6 +44,7 @@ class Network {
   void look_up(std::size_t node);
 
   const ClientOptions options_;
+  std::size_t stream_count_ = 1;
   wire::Map map_;
   std::vector<PlacedNode> placed_;
   std::vector<std::unique_ptr<IoThread>> threads_;

@@ -1,6 +1,7 @@
 #include "page_calls.h"
 
 #include <algorithm>
+#include <map>
 
 #include "random.h"
 
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::uint64_t REQUEST_BYTES_MAX = 4 * MiB;  // of bodies, unless one page is larger
 constexpr std::uint64_t REQUEST_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
+constexpr std::uint64_t RANGE_BYTES = 2 * MiB;        // of one page: what one stream carries of it
+constexpr std::uint64_t CUT_BYTES_MIN = 4 * MiB;      // smaller pages are fetched whole
 constexpr std::size_t READ_RANK_MAX = 2;              // owners that a get asks, in order
 constexpr std::uint32_t CORRUPT_MAX = 1;              // wrong sums forgiven to one page
 
@@ -30,18 +33,36 @@ class PageBatch : public Call {
   struct Page {
     ItemOutcome outcome;
     bool is_settled = false;
+    bool is_whole = false;  // not to be cut into ranges
     std::uint8_t corrupt_count = 0;
     std::uint16_t rank = 0;  // of the owners' order: whom to ask
+  };
+  /// What one item of a request moves: a page, or a range of a large one.
+  struct Part {
+    std::uint32_t page;
+    bool is_range = false;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+  /// What the ranges of one page came to together.
+  struct Ranges {
+    Status reached = Status::ok;  // of the requests
+    wire::ResponseItem answer;
+    bool is_mixed = false;  // ranges of two values
   };
 
   std::shared_ptr<PageBatch> self() {
     return std::static_pointer_cast<PageBatch>(shared_from_this());
   }
   bool route(std::size_t page, std::size_t& node);
+  std::vector<Part> parts_of(std::span<const std::uint32_t> pages) const;
   void cut(std::size_t node, std::span<const std::uint32_t> pages, std::vector<Sent>& out);
-  void add(Rpc& rpc, std::uint32_t page);
+  void add(Rpc& rpc, const Part& part);
   void collect();
   void take(std::size_t page, const Rpc& rpc, std::size_t item);
+  void take_answer(Page& page, const wire::ResponseItem& answer);
+  void merge(Ranges& ranges, const Rpc& rpc, std::size_t item) const;
+  void take_ranges(std::size_t page, const Ranges& ranges);
   void take_get(Page& page, const wire::ResponseItem& answer);
   void take_put(Page& page, const wire::ResponseItem& answer);
   void settle(Page& page, Status status, std::uint64_t bytes = 0);
@@ -65,7 +86,8 @@ class PageBatch : public Call {
   const std::vector<Buffer> buffers_;
   std::vector<Page> pages_;
   const std::uint64_t tag_;
-  std::vector<std::vector<std::uint32_t>> parts_;  // beside sent(): the pages of each request
+  std::vector<std::vector<Part>> parts_;           // beside sent(): the parts of each request
+  std::map<std::uint32_t, Ranges> ranges_;         // of this round, by page
   std::uint32_t retry_ms_ = 0;                     // the longest pause that a node asked for
   bool has_progress_ = false;                      // something was settled in this round
 };
@@ -101,6 +123,7 @@ void PageBatch::run() {
       by_node[node].push_back(static_cast<std::uint32_t>(page));
   }
   parts_.clear();
+  ranges_.clear();
   retry_ms_ = 0;
   has_progress_ = false;
   std::vector<Sent> sent;
@@ -109,50 +132,75 @@ void PageBatch::run() {
   scatter(std::move(sent), [self = self()] { self->collect(); });
 }
 
+/// Large pages are fetched in ranges, so that all streams carry a share. A put is one stream's.
+std::vector<PageBatch::Part> PageBatch::parts_of(std::span<const std::uint32_t> pages) const {
+  std::vector<Part> parts;
+  parts.reserve(pages.size());
+  const bool is_cuttable = action_ == PageAction::get && network().stream_count() > 1;
+  for (const std::uint32_t page : pages) {
+    const std::uint64_t bytes = bytes_of(page);
+    if (!is_cuttable || bytes <= CUT_BYTES_MIN || pages_[page].is_whole) {
+      parts.push_back({page, false, 0, bytes});
+      continue;
+    }
+    for (std::uint64_t at = 0; at < bytes; at += RANGE_BYTES)
+      parts.push_back({page, true, at, std::min(RANGE_BYTES, bytes - at)});
+  }
+  return parts;
+}
+
 /// Cuts a node's pages into requests, small enough that all streams have a share.
 void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
                     std::vector<Sent>& out) {
   std::uint64_t total = 0;
   for (const std::uint32_t page : pages) total += bytes_of(page);
   const std::uint64_t bytes_max =
-      std::clamp(total / (2 * network().options().streams), REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
+      std::clamp(total / (2 * network().stream_count()), REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
   constexpr wire::Op OPS[] = {wire::Op::get, wire::Op::offer, wire::Op::exists};
   const wire::Op op = OPS[static_cast<std::size_t>(action_)];
   Cutter cutter(op, bytes_max);
-  for (const std::uint32_t page : pages) {
-    if (cutter.begins(names_[page].size(), bytes_of(page))) {
+  for (const Part& part : parts_of(pages)) {
+    if (cutter.begins(names_[part.page].size(), part.bytes)) {
       out.push_back({node, new_rpc(op)});
       parts_.emplace_back();
     }
-    parts_.back().push_back(page);
-    add(*out.back().rpc, page);
+    parts_.back().push_back(part);
+    add(*out.back().rpc, part);
   }
 }
 
-void PageBatch::add(Rpc& rpc, std::uint32_t page) {
+void PageBatch::add(Rpc& rpc, const Part& part) {
+  const std::uint32_t page = part.page;
   wire::Item item;
-  item.name = std::move(names_[page]);
-  item.flags = wire::ITEM_PAGE;
+  item.name = part.is_range ? names_[page] : std::move(names_[page]);
+  item.flags = part.is_range ? wire::ITEM_PAGE | wire::ITEM_RANGE : wire::ITEM_PAGE;
   if (options().is_probe || action_ == PageAction::exists) item.flags |= wire::ITEM_PROBE;
   if (action_ == PageAction::exists) return rpc.add(std::move(item));
-  item.length = buffers_[page].bytes;
+  item.offset = part.offset;
+  item.length = part.bytes;
   item.tag = tag_;
   item.ttl_s = action_ == PageAction::put ? options().ttl_s : 0;
   BufferCursor memory(std::span<const Buffer>(buffers_).subspan(page, 1));
-  rpc.add(std::move(item), memory, buffers_[page].bytes);
+  memory.skip(static_cast<std::size_t>(part.offset));
+  rpc.add(std::move(item), memory, part.bytes);
 }
 
 void PageBatch::collect() {
   Status ended = Status::ok;
-  for (std::size_t part = 0; part < parts_.size(); ++part) {
-    Rpc& rpc = *sent()[part].rpc;
+  for (std::size_t request = 0; request < parts_.size(); ++request) {
+    Rpc& rpc = *sent()[request].rpc;
     if (rpc.status == Status::cancelled) ended = Status::cancelled;
-    for (std::size_t item = 0; item < parts_[part].size(); ++item) {
-      const std::uint32_t page = parts_[part][item];
-      take(page, rpc, item);
-      names_[page] = std::move(rpc.request.items[item].name);
+    for (std::size_t item = 0; item < parts_[request].size(); ++item) {
+      const Part& part = parts_[request][item];
+      if (part.is_range) {
+        merge(ranges_[part.page], rpc, item);
+      } else {
+        take(part.page, rpc, item);
+        names_[part.page] = std::move(rpc.request.items[item].name);
+      }
     }
   }
+  for (const auto& [page, ranges] : ranges_) take_ranges(page, ranges);
   if (ended == Status::cancelled) return finish(Status::cancelled);
   const bool is_done =
       std::all_of(pages_.begin(), pages_.end(), [](const Page& page) { return page.is_settled; });
@@ -171,7 +219,40 @@ void PageBatch::take(std::size_t at, const Rpc& rpc, std::size_t item) {
     if (rpc.answers.front().status != Status::ok) return unreached(page);
     return settle(page, rpc.present[item] ? Status::ok : Status::miss);
   }
+  take_answer(page, rpc.answers[item]);
+}
+
+void PageBatch::merge(Ranges& ranges, const Rpc& rpc, std::size_t item) const {
+  if (rpc.status != Status::ok) {
+    // An expired one settles the page, whatever became of the others.
+    if (ranges.reached != Status::expired) ranges.reached = rpc.status;
+    return;
+  }
   const wire::ResponseItem& answer = rpc.answers[item];
+  const bool is_first = ranges.answer.gen == 0;
+  if (ranges.answer.status != Status::ok) return;
+  const bool is_other = answer.gen != ranges.answer.gen || answer.length != ranges.answer.length;
+  ranges.is_mixed = ranges.is_mixed || (!is_first && is_other);
+  ranges.answer = answer;
+}
+
+/// Only ranges of one value make a page. Anything odd is asked for once more, whole.
+void PageBatch::take_ranges(std::size_t at, const Ranges& ranges) {
+  Page& page = pages_[at];
+  if (ranges.reached == Status::expired) return settle(page, unreachable_status());
+  if (ranges.reached != Status::ok) return unreached(page);
+  wire::ResponseItem answer = ranges.answer;
+  const bool is_ok = answer.status == Status::ok;
+  if (is_ok && !ranges.is_mixed && answer.length > bytes_of(at)) answer.status = Status::invalid;
+  page.is_whole = is_ok ? ranges.is_mixed : answer.status == Status::invalid;
+  if (page.is_whole) {
+    has_progress_ = true;
+    return;
+  }
+  take_answer(page, answer);
+}
+
+void PageBatch::take_answer(Page& page, const wire::ResponseItem& answer) {
   if (answer.status == Status::corrupt) {
     const Status worst = action_ == PageAction::put ? Status::corrupt : Status::miss;
     if (page.corrupt_count == CORRUPT_MAX) return settle(page, worst);

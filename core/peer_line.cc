@@ -37,13 +37,14 @@ bool wait_for(int fd, short events, std::int64_t deadline_ms) {
 
 bool is_try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-tcp::Descriptor connect_to(const std::string& address, std::int64_t deadline_ms) {
+tcp::Descriptor connect_to(const std::string& address, std::int64_t deadline_ms,
+                           const tcp::SocketSettings& settings) {
   auto target = tcp::parse_host_port(address);
   if (!target) return {};
   auto resolved = tcp::resolve(*target);
   if (!resolved || resolved->empty()) return {};
   const int timeout_ms = std::min(CONNECT_MS, remaining_ms(deadline_ms));
-  auto socket = tcp::connect_within(resolved->front(), nullptr, timeout_ms);
+  auto socket = tcp::connect_within(resolved->front(), nullptr, timeout_ms, settings);
   return socket ? std::move(*socket) : tcp::Descriptor{};
 }
 
@@ -52,7 +53,7 @@ tcp::Descriptor connect_to(const std::string& address, std::int64_t deadline_ms)
 std::unique_ptr<PeerLine> PeerLine::open(const Node& self, const wire::MapNode& peer,
                                          std::int64_t deadline_ms) {
   for (const std::string& address : addresses_of(peer)) {
-    tcp::Descriptor socket = connect_to(address, deadline_ms);
+    tcp::Descriptor socket = connect_to(address, deadline_ms, self.options.sockets);
     if (!socket) continue;
     auto line = std::make_unique<PeerLine>(std::move(socket));
     if (line->greet(self, deadline_ms)) return line;

@@ -91,7 +91,8 @@ bool ReadJob::open_item(Node& node) {
   const wire::Item& item = body_.items[next_item_];
   const Status status =
       body_.head.op == wire::Op::get ? open_page(node, item) : open_piece(node, item);
-  if (status == Status::ok) return true;
+  const bool is_empty = current_.at == current_.end;
+  if (status == Status::ok && !is_empty) return true;
   close_item(node, status);
   return false;
 }
@@ -101,6 +102,12 @@ Status ReadJob::open_page(Node& node, const wire::Item& item) {
   PieceRef piece = node.store->find_page(item.name, (item.flags & wire::ITEM_PROBE) == 0);
   if (!piece) return Status::miss;
   const std::uint64_t length = piece->length();
+  if ((item.flags & wire::ITEM_RANGE) != 0) {
+    const std::uint64_t begin = std::min(item.offset, length);
+    const std::uint64_t end = begin + std::min(item.length, length - begin);
+    current_ = {std::move(piece), begin, begin, end};
+    return Status::ok;
+  }
   const bool is_range = item.offset != 0;
   current_ = {std::move(piece), item.offset, item.offset, length};
   if (is_range && !is_inside(item.offset, 1, length)) return Status::invalid;

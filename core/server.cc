@@ -35,6 +35,7 @@ struct Server::State {
   std::vector<std::string> addresses;
   std::string socket_name;
   std::string socket_fault;
+  std::vector<std::string> absent;
 };
 
 namespace {
@@ -49,17 +50,25 @@ void turn_away(int fd, std::string_view reason) {
   static_cast<void>(!send(fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-Result<std::vector<tcp::Descriptor>> listeners_at(const std::vector<std::string>& texts) {
-  std::vector<tcp::Descriptor> listeners;
-  for (const std::string& text : texts) {
+struct Listeners {
+  std::vector<tcp::Descriptor> sockets;
+  std::vector<std::string> absent;  // addresses that the machine does not have yet
+};
+
+Result<Listeners> listeners_at(const ServerOptions& options) {
+  Listeners listeners;
+  for (const std::string& text : options.listen) {
     auto target = tcp::parse_host_port(text);
     if (!target) return target.error();
     auto resolved = tcp::resolve(*target);
     if (!resolved) return resolved.error();
     if (resolved->empty()) return Error{"`" + text + "` has no address", "name an address to bind"};
-    auto listener = tcp::listen_at(resolved->front());
+    const bool is_absent = tcp::bind_fault(resolved->front()) == EADDRNOTAVAIL;
+    if (is_absent) listeners.absent.push_back(text);
+    const bool is_hopeless = listeners.absent.size() == options.listen.size();
+    auto listener = tcp::listen_at(resolved->front(), options.sockets, is_absent && !is_hopeless);
     if (!listener) return listener.error();
-    listeners.push_back(std::move(*listener));
+    listeners.sockets.push_back(std::move(*listener));
   }
   return listeners;
 }
@@ -68,6 +77,7 @@ Result<bool> check(const ServerOptions& options) {
   if (options.listen.empty()) {
     return Error{"no address to listen on", "give at least one `ADDR:PORT`"};
   }
+  if (Error fault = tcp::settings_fault(options.sockets); !fault.message.empty()) return fault;
   if (options.threads == 0 || options.threads > THREADS_MAX) {
     return Error{std::to_string(options.threads) + " threads",
                  "choose 1 to " + std::to_string(THREADS_MAX)};
@@ -92,9 +102,10 @@ Result<bool> Server::State::listen() {
   for (std::size_t index = 0; index < node.options.threads; ++index) {
     workers.push_back(std::make_unique<Worker>(node, janitor));
   }
-  auto listeners = listeners_at(node.options.listen);
+  auto listeners = listeners_at(node.options);
   if (!listeners) return listeners.error();
-  for (tcp::Descriptor& listener : *listeners) {
+  absent = std::move(listeners->absent);
+  for (tcp::Descriptor& listener : listeners->sockets) {
     addresses.push_back(tcp::address_text(tcp::local_address(listener.get())));
     listen_on(std::move(listener));
   }
@@ -169,6 +180,7 @@ Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Server::~Server() = default;
 
 std::vector<std::string> Server::addresses() const { return state_->addresses; }
+std::vector<std::string> Server::absent() const { return state_->absent; }
 std::string Server::rung_name() const { return state_->node.store->arena().rung_name(); }
 bool Server::is_sealed() const { return state_->node.store->arena().is_sealed(); }
 const std::string& Server::socket_name() const { return state_->socket_name; }

@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "store.h"
+#include "transport/tcp.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -23,7 +24,9 @@ enum class ZeroCopy : std::uint8_t { automatic = 0, on = 1, off = 2 };
 struct ServerOptions {
   std::string cluster;
   std::string name;                 // of this node; one of the map's
-  std::vector<std::string> listen;  // "ADDR:PORT"; port 0 takes a free one
+  // "ADDR:PORT"; port 0 takes a free one. An address that this machine does not have now serves
+  // once it has; one of them it has to have.
+  std::vector<std::string> listen;
   wire::Map map;                    // with list_hash; boot of this node filled in by the server
   std::uint64_t boot = 0;
   std::size_t threads = 2;
@@ -33,6 +36,7 @@ struct ServerOptions {
   bool is_shared = true;     // readers of this user may map the arena, where its kind allows it
   bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
   StoreOptions store;
+  tcp::SocketSettings sockets;
 };
 
 struct ServerCounts {
@@ -54,6 +58,7 @@ class Server {
   ~Server();  // stops: closes connections, joins threads
 
   std::vector<std::string> addresses() const;  // what was bound, with real ports
+  std::vector<std::string> absent() const;     // of them, those that the machine did not have
   std::string rung_name() const;
   /// May readers on this host map its arena?
   bool is_sealed() const;

@@ -9,6 +9,7 @@
 
 #include "lease_reader.h"
 #include "link.h"
+#include "transport/interface.h"
 #include "transport/unix.h"
 
 namespace gd2fs {
@@ -29,7 +30,7 @@ constexpr std::int64_t UNIX_AGAIN_MS = 2'000;
 }  // namespace
 
 Stream::Stream(Link& link, IoThread& thread, std::size_t index)
-    : link_(link), thread_(thread), index_(index), address_(index) {}
+    : link_(link), thread_(thread), index_(index) {}
 
 // ---- connecting ----------------------------------------------------------------------
 
@@ -49,7 +50,10 @@ void Stream::pump() {
 void Stream::connect(std::int64_t now) {
   link_.stream_connecting();
   goodbye_.clear();
-  addresses_left_ = link_.addresses().size();
+  const bool is_bound = local() != nullptr;
+  candidates_ = tcp::order_for(local(), index_, link_.addresses(),
+                               is_bound ? tcp::interfaces() : std::vector<tcp::Interface>{});
+  candidates_left_ = candidates_.size();
   connect_until_ms_ = now + link_.options().connect_ms;
   thread_.wake_at(connect_until_ms_);
   if (try_unix(now)) return;
@@ -97,16 +101,18 @@ Transport Stream::transport() const {
   return is_shm ? Transport::shm : Transport::unix_socket;
 }
 
+/// The address to bind to; nullptr: the system chooses.
+const tcp::Address* Stream::local() const {
+  const std::vector<tcp::Address>& local = link_.options().local;
+  return local.empty() ? nullptr : &local[index_ % local.size()];
+}
+
 /// Starts a connection to the next address that takes one. False: none is left.
 bool Stream::try_address(std::int64_t now) {
-  const std::vector<tcp::Address> remote = link_.addresses();
-  const std::vector<tcp::Address>& local = link_.options().local;
-  while (addresses_left_ > 0 && !remote.empty() && now < connect_until_ms_) {
-    --addresses_left_;
-    const tcp::Address& to = remote[address_++ % remote.size()];
-    const tcp::Address* from = local.empty() ? nullptr : &local[index_ % local.size()];
-    if (from != nullptr && from->family() != to.family()) from = nullptr;
-    auto socket = tcp::connect_start(to, from);
+  while (candidates_left_ > 0 && now < connect_until_ms_) {
+    --candidates_left_;
+    const tcp::Address& to = candidates_[candidate_++ % candidates_.size()];
+    auto socket = tcp::connect_start(to, local(), link_.options().sockets);
     if (!socket) continue;
     socket_ = std::move(*socket);
     state_ = State::connecting;
@@ -126,7 +132,6 @@ void Stream::connect_failed(const std::string& reason) {
 }
 
 void Stream::begin_greeting() {
-  tcp::tune(socket_.get());
   state_ = State::greeting;
   Inbound::Receiver& receiver = *this;
   in_ = std::make_unique<Inbound>(receiver, link_.options().is_verifying);
@@ -214,6 +219,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   const std::size_t payload_max = std::min<std::size_t>(challenge.payload_max, PAYLOAD_BYTES_MAX);
   out_->limit_payload(payload_max);
   state_ = State::ready;
+  candidate_ = 0;
   retry_ms_ = 0;
   last_request_ = 0;
   acknowledged_ = 0;

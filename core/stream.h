@@ -61,6 +61,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool leaves_unix(std::int64_t now);
   bool wants_shm() const;
   Transport transport() const;
+  const tcp::Address* local() const;
   bool try_address(std::int64_t now);
   void connect_failed(const std::string& reason);
   void begin_greeting();
@@ -91,8 +92,9 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t unix_at_ms_ = 0;  // the next time for its Unix socket
   ArenaMapRef arena_;            // of the node, when this stream reads by leases
 
-  std::size_t address_ = 0;         // of the link's: the next to try
-  std::size_t addresses_left_ = 0;  // to try in this attempt
+  std::vector<tcp::Address> candidates_;  // the node's addresses, the nearest first
+  std::size_t candidate_ = 0;             // of candidates_: the next to try
+  std::size_t candidates_left_ = 0;       // in this attempt
   std::int64_t connect_until_ms_ = 0;
   std::int64_t retry_at_ms_ = 0;
   std::int64_t retry_ms_ = 0;

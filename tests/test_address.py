@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gd2fs import FileAddress, InvalidRequest, parse_file_address
-from gd2fs.address import parse_cp, parse_dp
-from gd2fs.config import client_config
+from gd2fs.address import absent_dp, parse_cp, parse_dp
+from gd2fs.config import check_memthreads, client_config
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,14 @@ def test_the_environment_fills_what_is_not_given():
         "GD2FS_IOTHREADS": "4",
         "GD2FS_STREAMS": "8",
         "GD2FS_TIMEOUT_S": "2.5",
+        "GD2FS_CONGESTION": "reno",
+        "GD2FS_SOCKET_BUFFER": "256KiB",
     }
     config = client_config(streams=3, environment=environment)
 
     assert (config.cp, config.cluster, config.dp) == (("a:7527",), "c0", ("10.0.0.1",))
     assert (config.io_threads, config.streams, config.timeout_s) == (4, 3, 2.5)
+    assert (config.congestion, config.socket_buffer_bytes) == ("reno", 256 << 10)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +119,29 @@ def test_the_environment_fills_what_is_not_given():
         ({"cp": "a", "cluster": "c", "streams": 65}, {}),
         ({"cp": "a", "cluster": "c", "timeout_s": 0}, {}),
         ({"cp": "a", "cluster": "c"}, {"GD2FS_STREAMS": "many"}),
+        ({"cp": "a", "cluster": "c"}, {"GD2FS_STREAMS": "2.5"}),
+        ({"cp": "a", "cluster": "c", "socket_buffer": 0}, {}),
+        ({"cp": "a", "cluster": "c", "socket_buffer": "1GiB"}, {}),
+        ({"cp": "a", "cluster": "c"}, {"GD2FS_SOCKET_BUFFER": "much"}),
     ],
 )
 def test_a_setting_that_is_missing_or_wrong_is_refused(settings, environment):
     with pytest.raises(InvalidRequest):
         client_config(**settings, environment=environment)
+
+
+@pytest.mark.parametrize(("given", "text", "count"), [(None, "", 1), (None, "4", 4), (2, "4", 2)])
+def test_memthreads_come_from_the_call_then_from_the_environment(given, text, count):
+    assert check_memthreads(given, {"GD2FS_MEMTHREADS": text}) == count
+
+
+def test_memthreads_out_of_range_are_refused():
+    with pytest.raises(InvalidRequest):
+        check_memthreads(0)
+
+
+def test_an_own_address_that_is_not_there_is_named_with_the_reason():
+    assert absent_dp(["127.0.0.1"]) == []
+    assert absent_dp(["198.51.100.1", "127.0.0.1"])[0].startswith(
+        "tcp://198.51.100.1: Cannot assign"
+    )

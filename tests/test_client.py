@@ -108,6 +108,24 @@ def test_a_local_address_that_is_another_machines_is_named(one_node):
         one_node.client(dp="tcp://192.0.2.1")
 
 
+def test_a_congestion_control_that_the_kernel_does_not_have_is_refused(one_node):
+    with pytest.raises(InvalidRequest, match="no-such-control") as caught:
+        one_node.client(congestion="no-such-control")
+    assert "reno" in caught.value.hint
+
+
+def test_large_pages_come_over_any_number_of_streams(one_node, namespace):
+    value = random.Random(1).randbytes(9_000_001)
+    with one_node.client(streams=3, io_threads=2, socket_buffer="256KiB") as client:
+        pages = client.pages(namespace)
+        pages.put([b"key"], [value])
+        into = bytearray(len(value))
+
+        pages.get([b"key"], [into])
+
+    assert into == value
+
+
 def test_a_clear_that_some_node_did_not_hear_of_says_what_it_did(namespace):
     with LocalNodes(2) as nodes, nodes.client(timeout_s=PATIENCE_S) as client:
         for index in range(20):

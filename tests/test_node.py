@@ -94,7 +94,8 @@ def test_listen_addresses_are_read():
 @pytest.mark.parametrize(
     "wrong",
     [{"cluster": ""}, {"cluster": "x" * 129}, {"memory_bytes": 1}, {"threads": 0}, {"threads": 65},
-     {"arena": "gold"}, {"arena": "file:"}, {"admin": "8080"}, {"name": "a b"}, {"listen": ("x",)}],
+     {"socket_buffer_bytes": 1}, {"arena": "gold"}, {"arena": "file:"},
+     {"admin": "8080"}, {"name": "a b"}, {"listen": ("x",)}],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused(wrong):
     with pytest.raises(InvalidRequest):
@@ -164,6 +165,33 @@ def test_a_node_serves_on_all_its_addresses():
 
 
 @pytest.mark.slow
+def test_an_address_that_the_machine_does_not_have_is_a_warning_when_another_works():
+    here, there = free_ports(2)
+    with Serve("--listen", f"tcp://127.0.0.1:{here},tcp://198.51.100.1:{there}") as node:
+        with Client(f"127.0.0.1:{here}", cluster="node") as client:
+            assert client.ping()[0].state == "active"
+        said = node.end()[1]
+
+    assert f"this machine has no 198.51.100.1:{there} now" in said
+
+
+@pytest.mark.slow
+def test_without_any_address_a_node_does_not_start():
+    said = refused("--listen", "tcp://198.51.100.1:7527,tcp://198.51.100.2:7527")
+
+    assert "cannot listen on 198.51.100.2:7527" in said
+
+
+@pytest.mark.slow
+def test_socket_settings_are_taken_or_refused_with_what_the_kernel_has():
+    with Serve(*ANY, "--congestion", "reno", "--socket-buffer", "512KiB") as node:
+        assert node.line.startswith("ready ")
+    said = refused(*ANY, "--congestion", "no-such-control")
+
+    assert "`no-such-control`" in said and "reno" in said
+
+
+@pytest.mark.slow
 def test_a_file_holds_the_arena(tmp_path):
     with Serve(*ANY, "--arena", f"file:{tmp_path}/arena") as node:
         assert node.facts["rung"] == "file"
@@ -185,7 +213,7 @@ def test_a_port_in_use_is_named():
 
 @pytest.mark.slow
 def test_an_address_of_another_machine_is_refused():
-    assert "192.0.2.1" in refused("--listen", "tcp://192.0.2.1:0")
+    assert "198.51.100.1" in refused("--listen", "tcp://198.51.100.1:0")
 
 
 @pytest.mark.slow

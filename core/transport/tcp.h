@@ -67,25 +67,47 @@ std::string host_text(const Address& address);
 /// The socket's own address, with the real port after a bind to port 0.
 Address local_address(int fd);
 
-/// A listening socket. `is_port_shared`: SO_REUSEPORT.
-Result<Descriptor> listen_at(const Address& address, bool is_port_shared = false);
-/// Accepts one connection (non-blocking, tuned). An empty descriptor when there is none, or it
-/// failed (errno).
+/// How sockets are set up, beside TCP_NODELAY and TCP_USER_TIMEOUT.
+struct SocketSettings {
+  // Empty: cubic, else reno, whatever the system's default is. With bbr loopback and a data
+  // centre's network lose half their rate.
+  std::string congestion;
+  // Of each direction. The system may grant less. Larger ones fall out of the cache: 1 MiB beats 4.
+  std::size_t buffer_bytes = 1 * MiB;
+};
+/// Nothing wrong: an empty message. Else what the kernel does not know, and what it does.
+Error settings_fault(const SocketSettings& settings);
+
+/// A listening socket; what it accepts has its settings. `is_awaited`: the address may be one that
+/// this machine does not have yet.
+Result<Descriptor> listen_at(const Address& address, const SocketSettings& settings = {},
+                             bool is_awaited = false);
+/// Has this machine the address, so that a socket can be bound to it? 0, or errno.
+int bind_fault(const Address& address);
+/// Accepts one connection (non-blocking). An empty descriptor when there is none, or it failed
+/// (errno). It stays on the interface that it came in by, as `connect_start` does.
 Descriptor accept_from(int listener, Address& peer);
 
 /// Starts a connection; the socket becomes writable when it is there or has failed: then ask
-/// `connect_fault`. `local`: the address to bind to first (its port is not used), or nothing.
-Result<Descriptor> connect_start(const Address& remote, const Address* local = nullptr);
+/// `connect_fault`. `local`: the address to bind to first (its port is not used), or nothing. When
+/// both lie in one subnet the socket stays on the interface of `local`, if the system allows it:
+/// with two interfaces in one subnet Linux would send all over one of them.
+Result<Descriptor> connect_start(const Address& remote, const Address* local = nullptr,
+                                 const SocketSettings& settings = {});
 /// 0 when the connection is up, else its errno.
 int connect_fault(int fd);
 /// The other side has closed or reset it; there may still be bytes to read.
 bool has_hung_up(int fd) noexcept;
 /// Waits for a connection; for threads that may block. Nothing is sent.
-Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms);
+Result<Descriptor> connect_within(const Address& remote, const Address* local, int timeout_ms,
+                                  const SocketSettings& settings = {});
+/// Lets a connection go that the peer may never hear from again: what is not sent yet is dropped.
+void abandon(Descriptor& socket) noexcept;
 
-/// TCP_NODELAY, 1 MiB buffers, TCP_USER_TIMEOUT of `silence_ms`, and cubic or reno where the
-/// default is something else: with bbr loopback loses half its rate. Every setting that the system
-/// refuses is left as it is.
-void tune(int fd, int silence_ms = CONNECTED_SILENCE_MS) noexcept;
+/// Every setting that the system refuses is left as it is.
+void tune(int fd, const SocketSettings& settings = {},
+          int silence_ms = CONNECTED_SILENCE_MS) noexcept;
+/// Bytes that were given to the system and that the peer's has not acknowledged yet.
+std::size_t unacknowledged_bytes(int fd) noexcept;
 
 }  // namespace gd2fs::tcp

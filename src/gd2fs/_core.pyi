@@ -124,6 +124,8 @@ class Client:
         connect_ms: int = 1000,
         is_verifying: bool = True,
         transport: str = "auto",
+        congestion: str = "",
+        socket_buffer_bytes: int = ...,
     ) -> None: ...
     def get_pages(
         self,
@@ -245,6 +247,8 @@ class Server:
         is_shared: Readers of this user on this host may map the arena, where its kind allows it.
         is_traceable: False: this user's debuggers cannot reach the memory of this process, and it
             leaves no core dump. It stays so.
+        congestion: How its sockets share the network; empty is cubic, else reno.
+        socket_buffer_bytes: Of each direction of a socket.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -265,10 +269,16 @@ class Server:
         hold_silence_ms: int = 0,
         is_shared: bool = True,
         is_traceable: bool = True,
+        congestion: str = "",
+        socket_buffer_bytes: int = ...,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
         """What was bound, with real ports."""
+
+    @property
+    def absent(self) -> list[str]:
+        """Of ``listen``, what this machine did not have at the start; served once it has."""
 
     @property
     def rung(self) -> str:

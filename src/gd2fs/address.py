@@ -59,22 +59,17 @@ def parse_dp(dp: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(str(address) for address in addresses if not address.is_loopback)
 
 
-def check_dp(addresses: Sequence[str]) -> None:
-    """Try to bind to each of the client's own addresses.
-
-    Raises:
-        InvalidRequest: It is no address of this machine.
-    """
+def absent_dp(addresses: Sequence[str]) -> list[str]:
+    """Those of the client's own addresses that cannot be bound to now, each with its reason."""
+    absent = []
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.bind((address, 0))
         except OSError as cause:
-            raise InvalidRequest(
-                f"`tcp://{address}` is not an address of this machine: {cause.strerror or cause}",
-                hint="name a local IP address, `ip address` lists them, or leave it out",
-            ) from cause
+            absent.append(f"tcp://{address}: {cause.strerror or cause}")
+    return absent
 
 
 def parse_file_address(uri: str) -> FileAddress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gd2fs import _core
-from gd2fs.address import check_dp
+from gd2fs.address import absent_dp
 from gd2fs.answers import FileStat, Listing, NodeStatus
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Completions, Deadline, Steps, run
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on the wire
 
 
@@ -39,15 +42,20 @@ class Client:
         cp: Nodes to ask first: ``gd2fs://HOST:7527,HOST2:7527``; scheme and port may be left out.
             Default: ``GD2FS_CPADDR``.
         cluster: Name of the cluster. Default: ``GD2FS_CLUSTER``.
-        dp: The client's own addresses, ``tcp://LOCAL_IP,...``, all used at once. Default:
-            ``GD2FS_DPADDR``, else the system's choice.
+        dp: The client's own addresses, ``tcp://LOCAL_IP,...``, all used at once. One that this
+            machine does not have now is used once it has. Default: ``GD2FS_DPADDR``, else the
+            system's choice.
         io_threads: Threads that move bytes, 1 to 64.
-        streams: Connections to each node, 1 to 64.
+        streams: Connections to each node, 1 to 64; at least one for each address of ``dp``.
         timeout_s: Deadline of a call that names none.
         verify: Check every block in the caller's memory against its checksum.
         transport: ``auto``: to a node of this host over its Unix socket, with shared memory when
             the node runs as this user and its memory is of a kind that can be shared; else TCP.
             ``shm``, ``unix``, ``tcp``: just that. Default: ``GD2FS_TRANSPORT``, else ``auto``.
+        congestion: How sockets share the network, by the kernel's name. Default:
+            ``GD2FS_CONGESTION``, else cubic or reno.
+        socket_buffer: Bytes of a socket's buffer each way, 64 KiB to 256 MiB, a number or ``1MiB``.
+            Default: ``GD2FS_SOCKET_BUFFER``, else 1 MiB.
 
     Raises:
         InvalidRequest: A setting is wrong or missing, or the node is of another cluster.
@@ -65,6 +73,8 @@ class Client:
         timeout_s: float | None = None,
         verify: bool = True,
         transport: str | None = None,
+        congestion: str | None = None,
+        socket_buffer: int | str | None = None,
     ) -> None:
         self.config = client_config(
             cp,
@@ -75,6 +85,8 @@ class Client:
             timeout_s=timeout_s,
             verify=verify,
             transport=transport,
+            congestion=congestion,
+            socket_buffer=socket_buffer,
         )
         self._core = connect(self.config)
         self._files = FileSteps(self._core)
@@ -389,7 +401,9 @@ def _status_of(name: str, boot: int, epoch: int, state: int, *rest: Any) -> Node
 
 def connect(config: ClientConfig) -> _core.Client:
     """The native client for ``config``. Raises InvalidRequest or Unavailable."""
-    check_dp(config.dp)
+    absent = absent_dp(config.dp)
+    if absent and len(absent) < len(config.dp):  # with none of them the native client refuses
+        log.warning("going on without %s: it is used once it is there", " and ".join(absent))
     return NativeClient(
         list(config.cp),
         config.cluster,
@@ -399,4 +413,6 @@ def connect(config: ClientConfig) -> _core.Client:
         timeout_ms=max(1, round(config.timeout_s * 1e3)),
         is_verifying=config.verify,
         transport=config.transport,
+        congestion=config.congestion,
+        socket_buffer_bytes=config.socket_buffer_bytes,
     )

@@ -16,6 +16,9 @@ IO_THREADS_MAX = 64
 STREAMS_MAX = 64
 TRANSPORTS = ("auto", "shm", "unix", "tcp")
 TIMEOUT_S_MAX = 86_400.0
+SOCKET_BUFFER_BYTES = 1 << 20  # larger ones fall out of the processor's cache
+SOCKET_BUFFER_BYTES_MIN = 64 << 10
+SOCKET_BUFFER_BYTES_MAX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class ClientConfig:
         timeout_s: Deadline of a call, over 0 to 86,400.
         verify: Check every block against its checksum in the caller's memory.
         transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
+        congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
+        socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
     """
 
     cp: tuple[str, ...]
@@ -41,9 +46,12 @@ class ClientConfig:
     timeout_s: float = 5.0
     verify: bool = True
     transport: str = "auto"
+    congestion: str = ""
+    socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
+        check_socket_buffer(self.socket_buffer_bytes)
         if self.transport not in TRANSPORTS:
             raise InvalidRequest(
                 f"`{self.transport}` is no transport", hint=f"one of {', '.join(TRANSPORTS)}"
@@ -63,10 +71,13 @@ def client_config(
     timeout_s: float | None = None,
     verify: bool = True,
     transport: str | None = None,
+    congestion: str | None = None,
+    socket_buffer: int | str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
-    ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S`` and ``GD2FS_TRANSPORT``.
+    ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
+    ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -81,16 +92,47 @@ def client_config(
         cp=parse_cp(cp),
         cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,
         dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp),
-        io_threads=int(_number(environment, "GD2FS_IOTHREADS", 2))
-        if io_threads is None
-        else io_threads,
-        streams=int(_number(environment, "GD2FS_STREAMS", 2)) if streams is None else streams,
+        io_threads=_count(environment, "GD2FS_IOTHREADS", 2) if io_threads is None else io_threads,
+        streams=_count(environment, "GD2FS_STREAMS", 2) if streams is None else streams,
         timeout_s=_number(environment, "GD2FS_TIMEOUT_S", 5.0) if timeout_s is None else timeout_s,
         verify=verify,
         transport=environment.get("GD2FS_TRANSPORT", "") or "auto"
         if transport is None
         else transport,
+        congestion=_congestion(congestion, environment),
+        socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
     )
+
+
+def check_memthreads(given: int | None, environment: Mapping[str, str] = os.environ) -> int:
+    """Threads that copy memory: ``given``, else ``GD2FS_MEMTHREADS``, else 1.
+
+    Raises:
+        InvalidRequest: It is not 1 to 64.
+    """
+    count = _count(environment, "GD2FS_MEMTHREADS", 1) if given is None else given
+    _check_count("memthreads", count, IO_THREADS_MAX)
+    return count
+
+
+def check_socket_buffer(size: int) -> int:
+    """Return ``size`` when a socket may have buffers of so many bytes. Raises InvalidRequest."""
+    if not SOCKET_BUFFER_BYTES_MIN <= size <= SOCKET_BUFFER_BYTES_MAX:
+        raise InvalidRequest(
+            f"a socket buffer of {size} bytes", hint="give 64KiB to 256MiB, `1MiB` is the default"
+        )
+    return size
+
+
+def _congestion(given: str | None, environment: Mapping[str, str]) -> str:
+    return environment.get("GD2FS_CONGESTION", "") if given is None else given
+
+
+def _socket_buffer(given: int | str | None, environment: Mapping[str, str]) -> int:
+    size = environment.get("GD2FS_SOCKET_BUFFER") if given is None else given
+    if not size:
+        return SOCKET_BUFFER_BYTES if size != 0 else check_socket_buffer(0)
+    return parse_bytes(size) if isinstance(size, str) else size
 
 
 def check_timeout(timeout_s: float) -> float:
@@ -106,6 +148,13 @@ def check_timeout(timeout_s: float) -> float:
 def _check_count(name: str, count: int, count_max: int) -> None:
     if not 1 <= count <= count_max:
         raise InvalidRequest(f"`{name}` is {count}", hint=f"give 1 to {count_max}")
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    number = _number(environment, name, default)
+    if number != int(number):
+        raise InvalidRequest(f"`{name}` is `{number}`, not a count", hint="fix or unset it")
+    return int(number)
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -149,9 +198,12 @@ class NodeConfig:
     threads: int = 2
     zero_copy: str = "auto"
     shm: str = "shared"
+    congestion: str = ""
+    socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
+        check_socket_buffer(self.socket_buffer_bytes)
         if self.shm not in SHM_KINDS:
             raise InvalidRequest(f"`--shm` is `{self.shm}`", hint="`shared` or `off`")
         for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
@@ -188,9 +240,12 @@ class NodeConfig:
         threads: int,
         zero_copy: str,
         shm: str = "shared",
+        congestion: str | None = None,
+        socket_buffer: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
-        """Read the words of the command line; ``cluster`` falls back to ``GD2FS_CLUSTER``.
+        """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
+        fall back to ``GD2FS_CLUSTER``, ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``.
 
         Raises:
             InvalidRequest: A word breaks its syntax or is out of range.
@@ -201,12 +256,14 @@ class NodeConfig:
             memory_bytes=parse_bytes(memory),
             peers=tuple(parse_peers(peers)) if peers is not None else (),
             name=name,
-            advertise=tuple(advertise.split(",")) if advertise else (),
+            advertise=parse_listen(advertise) if advertise else (),
             arena=arena,
             admin=admin,
             threads=threads,
             zero_copy=zero_copy,
             shm=shm,
+            congestion=_congestion(congestion, environment),
+            socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
         )
 
     def _check_arena(self) -> None:
@@ -239,7 +296,9 @@ def parse_listen(text: str) -> tuple[str, ...]:
     addresses = tuple(part.strip().removeprefix("tcp://") for part in text.split(","))
     for address in addresses:
         if "://" in address:
-            raise InvalidRequest(f"cannot listen on `{address}`", hint="write `tcp://ADDR:PORT`")
+            raise InvalidRequest(
+                f"`{address}` is not an address of TCP", hint="write `tcp://ADDR:PORT`"
+            )
         parse_address(address)
     return addresses
 

@@ -74,7 +74,13 @@ class Node:
             zero_copy=config.zero_copy,
             is_shared=config.shm == "shared",
             is_traceable=is_traceable,
+            congestion=config.congestion,
+            socket_buffer_bytes=config.socket_buffer_bytes,
         )
+        if server.absent:
+            log.warning(
+                "this machine has no %s now: it is served once it has", " and ".join(server.absent)
+            )
         node = cls(config, server, me, peers)
         try:
             node._begin()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gd2fs.argument import name_bytes, whole
 from gd2fs.client import connect
 from gd2fs.completion import Completions, Start, Steps
-from gd2fs.config import client_config
+from gd2fs.config import check_memthreads, client_config
 from gd2fs.errors import Closed, GD2FSError, InvalidRequest
 from gd2fs.fork import abandon, close_in_children, leak
 from pygd2fs.memory import IOMEM, SGE, UINT64_MAX, is_writable, memories_of
@@ -42,11 +42,13 @@ class Client:
 
     Args:
         cpaddr: ``gd2fs://HOST:7527,gd2fs://HOST2:7527``; scheme and port may be left out.
-        dpaddr: ``tcp://LOCAL_IP,tcp://LOCAL_IP2``: this machine's own addresses to use.
+        dpaddr: ``tcp://LOCAL_IP,tcp://LOCAL_IP2``: this machine's own addresses to use, all at
+            once; empty: ``GD2FS_DPADDR``, else the system's choice.
         cluster: Its name.
-        iothreads: Threads that move bytes.
+        iothreads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``, else 2.
         memthreads: Accepted for compatibility; checksums are made where the bytes are moved.
-        streams: Connections to each node.
+        streams: Connections to each node, at least one for each address of ``dpaddr``. Default:
+            ``GD2FS_STREAMS``, else 2.
 
     Raises:
         gd2fs.InvalidRequest: A setting is wrong, or the node is of another cluster.
@@ -59,13 +61,14 @@ class Client:
         dpaddr: str,
         cluster: str,
         *,
-        iothreads: int = 1,
-        memthreads: int = 1,
-        streams: int = 1,
+        iothreads: int | None = None,
+        memthreads: int | None = None,
+        streams: int | None = None,
     ) -> None:
         self._config = client_config(
-            cpaddr, cluster=cluster, dp=dpaddr, io_threads=iothreads, streams=streams
+            cpaddr, cluster=cluster, dp=dpaddr or None, io_threads=iothreads, streams=streams
         )
+        check_memthreads(memthreads)
         self._core = connect(self._config)
         self._cookies = itertools.count(1)
         # Guards: _requests, and of every IOMEM whether it is registered and who uses it. Held while

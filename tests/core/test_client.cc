@@ -99,6 +99,82 @@ TEST_CASE("a page larger than a request and one of a single byte") {
   }
 }
 
+TEST_CASE("a large page comes in ranges over all streams, into a buffer that fits or is longer") {
+  LocalCluster cluster(2, 128 * MiB);
+  ClientOptions options = cluster.options();
+  options.streams = 3;
+  auto client = cluster.client(options);
+  Batch batch(1, 21'000'001, 21'000'001);
+  Batch small(3, 1'000, 5'000, 2);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+  end_of(client->put_pages("ns", small.keys, small.from(), {}));
+  batch.room.front().resize(batch.values.front().size() + 6'000'000);
+  std::vector<std::string> keys = small.keys;
+  keys.insert(keys.begin() + 1, batch.keys.front());
+  std::vector<Buffer> into = small.into();
+  into.insert(into.begin() + 1, batch.into().front());
+
+  const auto got = client->get_pages("ns", keys, into, {});
+
+  REQUIRE(count_of(end_of(got), Status::ok) == 4);
+  CHECK(got->outcome().items[1].bytes == batch.values.front().size());
+  batch.room.front().resize(batch.values.front().size());
+  CHECK(batch.room == batch.values);
+  CHECK(small.room == small.values);
+}
+
+TEST_CASE("a buffer too short for a large page is told how long it is; a large miss is a miss") {
+  LocalCluster cluster(1, 128 * MiB);
+  auto client = cluster.client();
+  Batch batch(1, 12'000'000, 12'000'000);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+  batch.room.front().resize(11'999'999);
+
+  const auto refused = client->get_pages("ns", batch.keys, batch.into(), {});
+  const std::vector<std::string> other{"other"};
+  const auto missed = client->get_pages("ns", other, batch.into(), {});
+
+  CHECK(end_of(refused).items[0].status == Status::invalid);
+  CHECK(refused->outcome().items[0].bytes == 12'000'000);
+  CHECK(end_of(missed).items[0].status == Status::miss);
+}
+
+TEST_CASE("ranges of two values never make a page") {
+  LocalCluster cluster(1, 256 * MiB);
+  auto client = cluster.client();
+  auto writer = cluster.client();
+  constexpr std::size_t BYTES = 16 * MiB;
+  Memory ones(BYTES, std::byte{1});
+  Memory twos(BYTES, std::byte{2});
+  const std::vector<std::string> keys{"key"};
+  constexpr int ROUNDS = 60;
+  std::atomic<int> begun{0};  // reads: beside every second of them the value changes
+  std::atomic<int> changed{0};
+  std::thread changer([&] {
+    for (int round = 0; round < ROUNDS; round += 2) {
+      const std::vector<Buffer> from{whole(round % 2 == 0 ? ones : twos)};
+      while (begun <= round) std::this_thread::yield();
+      writer->drop_pages("ns", keys, {})->wait(10'000);
+      writer->put_pages("ns", keys, from, {})->wait(10'000);
+      ++changed;
+    }
+  });
+
+  std::size_t hits = 0;
+  for (int round = 0; round < ROUNDS; ++round) {
+    Memory room(BYTES);
+    const std::vector<Buffer> into{whole(room)};
+    ++begun;
+    while (changed < round / 2 + round % 2) std::this_thread::yield();
+    if (end_of(client->get_pages("ns", keys, into, {})).items[0].status != Status::ok) continue;
+    ++hits;
+    CHECK(std::all_of(room.begin(), room.end(), [&](std::byte each) { return each == room[0]; }));
+  }
+
+  changer.join();
+  CHECK(hits >= ROUNDS / 2);
+}
+
 TEST_CASE("the first value of a key stays; a second put moves nothing") {
   LocalCluster cluster(1);
   auto client = cluster.client();

@@ -108,6 +108,39 @@ TEST_CASE("a range that the piece does not cover is a miss") {
   CHECK(fetched.answers.at(4).status == Status::invalid);
 }
 
+TEST_CASE("a range of a page is what the page has of it, perhaps nothing") {
+  auto server = start_node();
+  RawPeer peer = RawPeer::greeted(*server);
+  const Bytes bytes = random_bytes(200'000, 7);
+  REQUIRE(peer.put(page("key"), bytes) == Status::ok);
+  const auto range = [](std::uint64_t offset, std::uint64_t length) {
+    wire::Item item = page("key", length);
+    item.flags |= wire::ITEM_RANGE;
+    item.offset = offset;
+    return item;
+  };
+
+  const Fetched fetched = peer.fetch(
+      Op::get, {range(0, 65'536), range(65'536, 131'072), range(131'072, 500'000),
+                range(70'000, 10), range(200'000, 5), range(~std::uint64_t{0}, 5), range(10, 0)});
+
+  for (std::size_t index = 0; index < 7; ++index) {
+    REQUIRE(fetched.answers.at(index).status == Status::ok);
+    CHECK(fetched.answers.at(index).length == bytes.size());
+    CHECK(fetched.answers.at(index).gen == fetched.answers.at(0).gen);
+  }
+  const auto part = [&](std::size_t from, std::size_t to) {
+    return Bytes(bytes.begin() + static_cast<std::ptrdiff_t>(from),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  CHECK(fetched.bodies.at(0) == part(0, 65'536));
+  CHECK(fetched.bodies.at(1) == part(65'536, 196'608));
+  CHECK(Bytes(fetched.bodies.at(2).begin(), fetched.bodies.at(2).begin() + 68'928) ==
+        part(131'072, 200'000));
+  CHECK(fetched.bodies.at(3) == part(70'000, 70'010));
+  for (const std::size_t index : {4u, 5u}) CHECK(fetched.bodies.at(index) == Bytes(5));
+}
+
 TEST_CASE("a second put of a key moves no bytes") {
   auto server = start_node();
   RawPeer peer = RawPeer::greeted(*server);

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 an error, 2 wrong usage, 3 a miss, 130 interrupted, 143 t
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from gd2fs.cli import Ended, bench, config, files, serve, status, transfer
+from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
 
@@ -47,6 +49,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command and return its exit status. No user's mistake ends in a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name need not fit the locale
+    log_to_stderr(logging.WARNING)
     try:
         status = app(args=list(words), prog_name="gd2fs", standalone_mode=False) or 0
         if sys.stdout is not None:

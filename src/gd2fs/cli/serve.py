@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import shlex
 import signal
-import sys
 import threading
 from typing import Annotated
 
 import typer
 
-from gd2fs.cli.output import print_warning, printable
+from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import NodeConfig
 from gd2fs.node import Node
@@ -46,7 +45,7 @@ def serve(
     advertise: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDR:PORT,…", help="Where others reach this node (else where it listens)"
+            metavar="tcp://ADDR:PORT,…", help="Where others reach this node (else where it listens)"
         ),
     ] = None,
     arena: Annotated[
@@ -73,12 +72,20 @@ def serve(
             metavar="shared|off", help="May this user's processes map its memory to read?"
         ),
     ] = "shared",
+    congestion: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How sockets share the network (or GD2FS_CONGESTION)"),
+    ] = None,
+    socket_buffer: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of a socket, each way (or GD2FS_SOCKET_BUFFER)"),
+    ] = None,
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
     Prints one line that starts with `ready`, and ends with status 0 on SIGTERM.
     """
-    _log_to_stderr()
+    log_to_stderr(logging.INFO)
     config = NodeConfig.parse(
         cluster=cluster,
         listen=listen,
@@ -91,6 +98,8 @@ def serve(
         threads=threads,
         zero_copy=zero_copy,
         shm=shm,
+        congestion=congestion,
+        socket_buffer=socket_buffer,
     )
     is_ended = _end_on_signals()
     with Node.start(config, is_traceable=False) as node:
@@ -119,19 +128,3 @@ def _ready_line(node: Node) -> str:
     return "ready " + " ".join(
         f"{key}={shlex.quote(str(value))}" for key, value in facts.items() if value is not None
     )
-
-
-class _StderrHandler(logging.Handler):
-    """Writes a record as the command line writes its own messages."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print_warning(record.getMessage()) if record.levelno >= logging.WARNING else print(
-            printable(record.getMessage()), file=sys.stderr
-        )
-
-
-def _log_to_stderr() -> None:
-    logger = logging.getLogger("gd2fs")
-    logger.setLevel(logging.INFO)
-    logger.handlers[:] = [_StderrHandler()]
-    logger.propagate = False
