@@ -6,9 +6,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "../limits.h"
-#include "../transport/tcp.h"
+#include "../transport/interface.h"
 
 namespace gd2fs::capi {
 
@@ -69,17 +70,6 @@ tcp::Address parse_ip(std::string_view text) {
   return found && !found->empty() ? found->front() : tcp::Address{};
 }
 
-bool is_loopback(const tcp::Address& address) {
-  const std::string host = tcp::host_text(address);
-  return host == "::1" || (address.family() == AF_INET && host.starts_with("127."));
-}
-
-/// 0, or why a socket cannot be bound to it.
-int probe_fault(const tcp::Address& address) {
-  const tcp::Descriptor probe(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return probe && bind(probe.get(), address.get(), address.bytes) == 0 ? 0 : errno;
-}
-
 Error add_local(std::string_view entry, std::vector<std::string>& local) {
   std::string_view host = entry;
   if (host.starts_with(RDMA_SCHEME))
@@ -91,11 +81,7 @@ Error add_local(std::string_view entry, std::vector<std::string>& local) {
   const tcp::Address address = parse_ip(host);
   if (address.family() == AF_UNSPEC)
     return fault_of("dp_address: " + quoted(entry) + " is not a local IP address", DP_HINT);
-  if (is_loopback(address)) return {};  // no choice of a NIC
-  if (const int fault = probe_fault(address); fault != 0)
-    return fault_of("dp_address: " + quoted(entry) +
-                        " is not an address of this machine: " + std::strerror(fault),
-                    "name a local IP address, `ip address` lists them, or leave it out");
+  if (tcp::is_loopback(address)) return {};  // no choice of a NIC
   local.push_back(tcp::host_text(address));
   return {};
 }
@@ -155,6 +141,33 @@ Error fill_transport(ClientOptions& out) {
   return {};
 }
 
+/// `1048576`, `512K`, `1MiB`: powers of 1024. Nothing when it is no size.
+std::optional<std::size_t> parse_size(std::string_view text) {
+  std::size_t size = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, fault] = std::from_chars(text.data(), end, size);
+  std::string unit(stop, end);
+  if (fault != std::errc{} || size > GiB) return {};
+  if (unit.size() > 1 && unit.ends_with('B')) unit.pop_back();
+  if (unit.size() > 1 && unit.ends_with('i')) unit.pop_back();
+  if (unit == "K") return size * KiB;
+  if (unit == "M") return size * MiB;
+  if (unit.empty() || unit == "B") return size;
+  return {};
+}
+
+Error fill_sockets(tcp::SocketSettings& sockets) {
+  if (const char* name = std::getenv("GD2FS_CONGESTION")) sockets.congestion = name;
+  const char* text = std::getenv("GD2FS_SOCKET_BUFFER");
+  if (text == nullptr || *text == '\0') return {};
+  const auto size = parse_size(text);
+  if (!size)
+    return fault_of("GD2FS_SOCKET_BUFFER is " + quoted(text) + ", not a size",
+                    "for example `1MiB`; or unset it");
+  sockets.buffer_bytes = *size;
+  return {};
+}
+
 }  // namespace
 
 Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
@@ -162,6 +175,7 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_addresses(options, out); !fault.message.empty()) return fault;
   if (Error fault = fill_counts(options, out); !fault.message.empty()) return fault;
   if (Error fault = fill_transport(out); !fault.message.empty()) return fault;
+  if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
   if (options.cluster_id == nullptr || *options.cluster_id == '\0')
     return fault_of("cluster_id names no cluster",
                     "give the name that its nodes were started with");
