@@ -15,6 +15,26 @@ from gd2fs.cli.target import ClusterOption
 from gd2fs.config import NodeConfig
 from gd2fs.node import Node
 
+ZeroCopyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="WHEN",
+        help="Send from the arena by reference: auto (huge pages), on (small ones too), off",
+    ),
+]
+ShmOption = Annotated[
+    str,
+    typer.Option(metavar="shared|off", help="May this user's processes map its memory to read?"),
+]
+CongestionOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="How sockets share the network (or GD2FS_CONGESTION)"),
+]
+SocketBufferOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Of a socket, each way (or GD2FS_SOCKET_BUFFER)"),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -59,27 +79,10 @@ def serve(
         typer.Option(metavar="ADDR:PORT", help="Serve /healthz, /readyz and /metrics there"),
     ] = None,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
-    zero_copy: Annotated[
-        str,
-        typer.Option(
-            metavar="WHEN",
-            help="Send from the arena by reference: auto (huge pages), on (small ones too), off",
-        ),
-    ] = "auto",
-    shm: Annotated[
-        str,
-        typer.Option(
-            metavar="shared|off", help="May this user's processes map its memory to read?"
-        ),
-    ] = "shared",
-    congestion: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="How sockets share the network (or GD2FS_CONGESTION)"),
-    ] = None,
-    socket_buffer: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Of a socket, each way (or GD2FS_SOCKET_BUFFER)"),
-    ] = None,
+    zero_copy: ZeroCopyOption = "auto",
+    shm: ShmOption = "shared",
+    congestion: CongestionOption = None,
+    socket_buffer: SocketBufferOption = None,
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
