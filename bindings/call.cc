@@ -116,12 +116,13 @@ Call::~Call() {
   client_.reset();
 }
 
-void Call::start(const Start& start) {
+void Call::start(const Start& start, bool is_waited) {
   bool is_open = false;
   {
     GilReleased released;
     is_open =
         client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
+    if (is_open && is_waited) operation_->wait(SIGNAL_CHECK_MS);
   }
   if (!is_open) raise(FaultKind::closed, "the client is closed", "make a new client");
 }
@@ -146,6 +147,7 @@ bool Call::wait(std::int64_t timeout_ms) {
 }
 
 bool Call::wait_without_gil(std::int64_t timeout_ms) {
+  if (operation_->is_done()) return true;  // nothing to let others in for
   GilReleased released;
   return operation_->wait(timeout_ms);
 }
@@ -168,6 +170,7 @@ const Outcome& Call::outcome() const {
 }
 
 void bind_call(nb::module_& module) {
+  module.attr("COOKIE_WAITED") = COOKIE_WAITED;
   nb::class_<Call>(module, "Call", "One operation under way, with the memory that it borrows.")
       .def("wait", &Call::wait, nb::arg("timeout_ms") = -1)
       .def("cancel", &Call::cancel)

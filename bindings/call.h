@@ -16,6 +16,9 @@
 
 namespace gd2fs::bindings {
 
+/// As a cookie: not announced, and the caller is about to wait.
+inline constexpr std::uint64_t COOKIE_WAITED = ~std::uint64_t{0};
+
 /// A client that may be closed while other threads use it.
 class SharedClient {
  public:
@@ -40,8 +43,10 @@ class Call {
   ~Call();
 
   using Start = std::function<OperationRef(Client&, std::span<const Buffer>)>;
-  /// Starts the operation without the GIL. Raises Closed.
-  void start(const Start& start);
+  /// Starts the operation without the GIL. Raises Closed. `is_waited`: stays without it for the
+  /// time that it may be over soon. To take the lock between the two would cost whoever waits for
+  /// it, and this thread, where another one computes, a switch interval (5 ms) to get it.
+  void start(const Start& start, bool is_waited = false);
 
   /// Until done, which gives the buffers back, or until `timeout_ms` passed (< 0: no limit):
   /// false. Signals are handled; when a handler raises, the operation is cancelled and awaited.

@@ -21,7 +21,7 @@ std::string_view text_of(const nb::bytes& text) { return {text.c_str(), text.siz
 CallOptions options_of(std::uint32_t timeout_ms, std::uint64_t cookie) {
   CallOptions options;
   options.timeout_ms = timeout_ms;
-  options.is_announced = cookie != 0;
+  options.is_announced = cookie != 0 && cookie != COOKIE_WAITED;
   options.cookie = cookie;
   return options;
 }
@@ -71,9 +71,12 @@ class BoundClient {
     borrowed.refuse_overlap();
     CallOptions options = options_of(timeout_ms, cookie);
     options.is_probe = is_probe;
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.get_pages(text_of(name_space), names, pieces, options);
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.get_pages(text_of(name_space), names, pieces, options);
+        },
+        cookie);
   }
 
   CallPtr put_pages(nb::bytes name_space, nb::handle keys, nb::handle from, std::uint32_t ttl_s,
@@ -84,9 +87,12 @@ class BoundClient {
     refuse_other_count(names.size(), borrowed.pieces().size());
     CallOptions options = options_of(timeout_ms, cookie);
     options.ttl_s = ttl_s;
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.put_pages(text_of(name_space), names, pieces, options);
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.put_pages(text_of(name_space), names, pieces, options);
+        },
+        cookie);
   }
 
   CallPtr exists(nb::bytes name_space, nb::handle keys, std::uint32_t timeout_ms,
@@ -94,17 +100,23 @@ class BoundClient {
     std::vector<std::string> names = copy_keys(keys);
     CallOptions options = options_of(timeout_ms, cookie);
     options.is_probe = true;
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
-      return client.exists(text_of(name_space), names, options);
-    });
+    return begin(
+        {},
+        [&](Client& client, std::span<const Buffer>) {
+          return client.exists(text_of(name_space), names, options);
+        },
+        cookie);
   }
 
   CallPtr drop_pages(nb::bytes name_space, nb::handle keys, std::uint32_t timeout_ms,
                      std::uint64_t cookie) {
     std::vector<std::string> names = copy_keys(keys);
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
-      return client.drop_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
-    });
+    return begin(
+        {},
+        [&](Client& client, std::span<const Buffer>) {
+          return client.drop_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
+        },
+        cookie);
   }
 
   CallPtr list_pages(nb::bytes name_space, nb::bytes after, std::size_t count_max,
@@ -132,9 +144,12 @@ class BoundClient {
     borrowed.take(from, Access::read);
     CallOptions options = options_of(timeout_ms, cookie);
     options.if_gen = if_gen;
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.write(text_of(path), offset, pieces, options);
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.write(text_of(path), offset, pieces, options);
+        },
+        cookie);
   }
 
   CallPtr put(nb::bytes path, nb::handle from, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
@@ -144,17 +159,23 @@ class BoundClient {
     CallOptions options = options_of(timeout_ms, cookie);
     options.chunk_bytes = chunk_bytes;
     options.ttl_s = ttl_s;
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.put(text_of(path), pieces, options);
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.put(text_of(path), pieces, options);
+        },
+        cookie);
   }
 
   CallPtr append(nb::bytes path, nb::handle from, std::uint32_t timeout_ms, std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.append(text_of(path), pieces, options_of(timeout_ms, cookie));
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.append(text_of(path), pieces, options_of(timeout_ms, cookie));
+        },
+        cookie);
   }
 
   CallPtr read(nb::bytes path, std::uint64_t offset, nb::handle into, std::uint32_t timeout_ms,
@@ -162,15 +183,21 @@ class BoundClient {
     Borrowed borrowed;
     borrowed.take(into, Access::write);
     borrowed.refuse_overlap();
-    return begin(std::move(borrowed), [&](Client& client, std::span<const Buffer> pieces) {
-      return client.read(text_of(path), offset, pieces, options_of(timeout_ms, cookie));
-    });
+    return begin(
+        std::move(borrowed),
+        [&](Client& client, std::span<const Buffer> pieces) {
+          return client.read(text_of(path), offset, pieces, options_of(timeout_ms, cookie));
+        },
+        cookie);
   }
 
   CallPtr stat(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
-      return client.stat(text_of(path), options_of(timeout_ms, cookie));
-    });
+    return begin(
+        {},
+        [&](Client& client, std::span<const Buffer>) {
+          return client.stat(text_of(path), options_of(timeout_ms, cookie));
+        },
+        cookie);
   }
 
   CallPtr truncate(nb::bytes path, std::uint64_t size, std::uint32_t timeout_ms,
@@ -250,9 +277,9 @@ class BoundClient {
     return Client::connect(options);
   }
 
-  CallPtr begin(Borrowed borrowed, const Call::Start& start) {
+  CallPtr begin(Borrowed borrowed, const Call::Start& start, std::uint64_t cookie = 0) {
     auto call = std::make_unique<Call>(client_, std::move(borrowed));
-    call->start(start);
+    call->start(start, cookie == COOKIE_WAITED);
     return call;
   }
 

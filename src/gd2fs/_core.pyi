@@ -2,7 +2,9 @@
 
 Every method of Client that starts an operation answers its Call at once. The Call keeps the
 buffers; one that dies early cancels its operation and waits for its end. ``timeout_ms`` 0 is the
-client's default; a ``cookie`` other than 0 announces the end through ``fileno`` and ``finished``.
+client's default; a ``cookie`` other than 0 announces the end through ``fileno`` and ``finished``,
+but ``COOKIE_WAITED`` does not: with it the interpreter's lock stays free for the first 50 ms of the
+operation, or until its end, for a caller that waits for it anyway.
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ NODE_NAME_BYTES_MAX: int
 PAGE_BYTES_MAX: int
 PATH_BYTES_MAX: int
 PORT_DEFAULT: int
+COOKIE_WAITED: int
 
 Key = bytes | str
 

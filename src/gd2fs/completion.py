@@ -14,15 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from gd2fs import _core
 from gd2fs.errors import Closed
 
-if TYPE_CHECKING:
-    from gd2fs import _core
-
 T = TypeVar("T")
-Start: TypeAlias = "Callable[..., _core.Call]"  # called with `cookie`; not 0: announced
+Start: TypeAlias = "Callable[..., _core.Call]"  # called with `cookie`, see _core.pyi
 Steps: TypeAlias = "Generator[Start, _core.Call, T]"
 
 FINISHED_MAX = 1024  # taken from the client at once, so that a loop gets its turn between
@@ -47,7 +45,7 @@ def run(steps: Steps[T]) -> T:
             start = steps.send(finished)  # type: ignore[arg-type]
         except StopIteration as stop:
             return stop.value
-        finished = start(cookie=0)
+        finished = start(cookie=_core.COOKIE_WAITED)
         finished.wait()
 
 
