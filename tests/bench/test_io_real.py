@@ -6,11 +6,11 @@ import pytest
 
 from gd2fs import Client
 from gd2fs.bench.io.case import KIB, Case
-from gd2fs.bench.io.job import WrongBytes
 from gd2fs.bench.io.memory import Memory, blank, differ, fill, spots_differ
 from gd2fs.bench.io.store_jobs import key_of, store_job
 from gd2fs.bench.io.worker import has_views
 from gd2fs.cli import main
+from gd2fs.errors import Corrupt
 
 CASE_KEYS = {
     "op": str,
@@ -110,7 +110,7 @@ def test_an_object_that_others_changed_is_seen(one_node_client):
     job = job_of(one_node_client, Case("read", bytes=ODD_BYTES))
     one_node_client.write("/bench/read-tcp-307217-0", 4096, b"other")
 
-    with pytest.raises(WrongBytes):
+    with pytest.raises(Corrupt):
         job.run(1)
 
 
@@ -119,7 +119,7 @@ def test_a_single_changed_byte_is_seen_by_the_whole_check(one_node_client):
     one_node_client.write("/bench/read-tcp-307217-0", ODD_BYTES - 2, b"\0")
     job.run(1)
 
-    with pytest.raises(WrongBytes):
+    with pytest.raises(Corrupt):
         job.check()
 
 
@@ -144,7 +144,7 @@ def test_a_page_that_others_changed_is_seen(one_node_client, depth):
     pages.drop([key_of(0, 3)])
     pages.put([key_of(0, 3)], [bytes(4 * KIB)])
 
-    with pytest.raises(WrongBytes):
+    with pytest.raises(Corrupt):
         job.run(3)
 
 
@@ -152,7 +152,7 @@ def test_a_page_that_is_gone_is_no_fast_answer(one_node_client):
     job = job_of(one_node_client, Case("get", bytes=4 * KIB, count=7))
     one_node_client.pages("bench-get-4096-0").drop([key_of(0, 3)])
 
-    with pytest.raises(WrongBytes):
+    with pytest.raises(Corrupt):
         job.run(1)
 
 
@@ -160,7 +160,7 @@ def test_a_wrong_probe_is_seen(one_node_client):
     job = job_of(one_node_client, Case("exists", bytes=0, count=8))
     one_node_client.pages("bench-exists-0").put([key_of(0, 1)], [b"x"])
 
-    with pytest.raises(WrongBytes):
+    with pytest.raises(Corrupt):
         job.run(1)
 
 

@@ -14,16 +14,15 @@ from typing import Any
 import msgspec
 
 from gd2fs.bench.children import Child, Children
-from gd2fs.bench.io import job as jobs
 from gd2fs.bench.io.case import Case
 from gd2fs.bench.io.peer import MOONCAKE, peer_pids
 from gd2fs.bench.io.processor import Moment, process_cpu_s
-from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
+from gd2fs.errors import Corrupt, GD2FSError, InvalidRequest, Unavailable
 from gd2fs.testing.cluster import Cluster
 
 CLUSTER = "bench-io"
 ANSWER_S = 300.0
-ERRORS = {kind.__name__: kind for kind in (InvalidRequest, Unavailable, jobs.WrongBytes)}
+ERRORS = {kind.__name__: kind for kind in (InvalidRequest, Unavailable, Corrupt)}
 
 
 class ClientProcess:

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 
 from gd2fs import _core
 from gd2fs.bench.io.memory import blank, differ, spots_differ
-from gd2fs.errors import GD2FSError
-
-
-class WrongBytes(GD2FSError):
-    """A measured call gave other bytes than were put there, or none: its time means nothing."""
+from gd2fs.errors import Corrupt
 
 
 @dataclass(slots=True)
@@ -47,10 +43,10 @@ class Job:
         raise NotImplementedError
 
     def after(self) -> None:
-        """Called after each call, untimed: raises WrongBytes when its answer is wrong."""
+        """Called after each call, untimed: raises Corrupt when its answer is wrong."""
 
     def check(self) -> None:
-        """Compare all bytes of the last call. Raises WrongBytes."""
+        """Compare all bytes of the last call. Raises Corrupt."""
 
     def finish(self) -> None:
         """Remove what ``prepare`` made."""
@@ -92,17 +88,13 @@ class Filling(Job):
             raise wrong(self.what)
 
 
-def wrong(what: str) -> WrongBytes:
+def wrong(what: str) -> Corrupt:
     """The error for an answer that is not what was stored."""
-    return WrongBytes(
-        f"{what}: other bytes than were stored", hint="nothing was measured: report it"
-    )
+    return Corrupt(f"{what}: other bytes than were stored", hint="nothing was measured: report it")
 
 
 def expect(is_whole: bool, what: str, found: Sequence[object] | int | None = None) -> None:
-    """Raise WrongBytes unless a call did all it was asked for."""
+    """Raise Corrupt unless a call did all it was asked for."""
     if not is_whole:
         told = f", got {found}" if isinstance(found, int) or found is None else ""
-        raise WrongBytes(
-            f"{what}: not everything was there{told}", hint="give nodes more `--memory`"
-        )
+        raise Corrupt(f"{what}: not everything was there{told}", hint="give nodes more `--memory`")

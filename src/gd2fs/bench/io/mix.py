@@ -60,7 +60,7 @@ class Mix:
         self._tally = Tally()
 
     def run(self, seconds: float) -> Tally:
-        """Call for so long. Raises WrongBytes, and what the calls raise."""
+        """Call for so long. Raises Corrupt, and what the calls raise."""
         self._tally = Tally()
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:

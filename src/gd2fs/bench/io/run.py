@@ -191,7 +191,7 @@ class Bench:
 
         Raises:
             InvalidRequest: There is none that this build can do.
-            WrongBytes: A call gave other bytes than were stored.
+            Corrupt: A call gave other bytes than were stored.
             Unavailable: A process of the run ended, or did not get ready.
         """
         possible = self._possible(cases)
