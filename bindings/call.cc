@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "fault.h"
 #include "gil.h"
+#include "view.h"
 
 namespace nb = nanobind;
 
@@ -81,6 +83,11 @@ nb::list nodes_of(const Call& call) {
                                node.is_sealed, node.transport));
   }
   return list;
+}
+
+std::shared_ptr<BoundView> view_of(const Call& call) {
+  const ViewRef& view = call.outcome().view;
+  return view == nullptr ? nullptr : std::make_shared<BoundView>(view);
 }
 
 nb::bytes next_of(const Call& call) {
@@ -187,6 +194,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("is_partial", [](const Call& call) { return call.outcome().is_partial; })
       .def_prop_ro("file", &file_of)
       .def_prop_ro("nodes", &nodes_of)
+      .def_prop_ro("view", &view_of)
       .def_prop_ro("buffer_bytes", &Call::buffer_bytes);
 }
 

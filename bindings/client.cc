@@ -221,6 +221,27 @@ class BoundClient {
     });
   }
 
+  CallPtr view_page(nb::bytes name_space, nb::handle key, bool is_verifying,
+                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+    nb::list one;
+    one.append(key);
+    const std::vector<std::string> names = copy_keys(one);
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.is_verifying = is_verifying;
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.view_page(text_of(name_space), names.front(), options);
+    });
+  }
+
+  CallPtr view_file(nb::bytes path, std::uint64_t offset, std::uint64_t length, bool is_verifying,
+                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.is_verifying = is_verifying;
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.view_file(text_of(path), offset, length, options);
+    });
+  }
+
   CallPtr clear(nb::bytes name_space, std::uint32_t timeout_ms, std::uint64_t cookie) {
     return begin({}, [&](Client& client, std::span<const Buffer>) {
       return client.clear(text_of(name_space), options_of(timeout_ms, cookie));
@@ -330,6 +351,15 @@ void bind_files(nb::class_<BoundClient>& client) {
            nb::arg("after"), nb::arg("count_max"), timeout_arg(), cookie_arg());
 }
 
+void bind_views(nb::class_<BoundClient>& client) {
+  client
+      .def("view_page", &BoundClient::view_page, nb::arg("namespace"), nb::arg("key").none(),
+           nb::kw_only(), nb::arg("is_verifying") = false, timeout_arg(), cookie_arg())
+      .def("view_file", &BoundClient::view_file, nb::arg("path"), nb::arg("offset"),
+           nb::arg("length"), nb::kw_only(), nb::arg("is_verifying") = false, timeout_arg(),
+           cookie_arg());
+}
+
 }  // namespace
 
 void bind_client(nb::module_& module) {
@@ -346,6 +376,7 @@ void bind_client(nb::module_& module) {
       nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes);
   bind_pages(client);
   bind_files(client);
+  bind_views(client);
   client
       .def("clear", &BoundClient::clear, nb::arg("namespace"), nb::kw_only(), timeout_arg(),
            cookie_arg())

@@ -84,6 +84,7 @@ NB_MODULE(_core, module) {
   bind_limits(module);
   bind_names(module);
   bind_call(module);
+  bind_view(module);
   bind_client(module);
   bind_server(module);
   bind_bench(module);

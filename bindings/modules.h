@@ -7,6 +7,7 @@ namespace gd2fs::bindings {
 
 void bind_bench(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
+void bind_view(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
 
 }  // namespace gd2fs::bindings

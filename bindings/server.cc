@@ -159,6 +159,8 @@ class BoundServer {
     dict["cut_off"] = counts.cut_off;
     dict["corrupt_in"] = counts.corrupt_in;
     dict["leases"] = counts.leases;
+    dict["views"] = counts.views;
+    dict["view_bytes"] = counts.view_bytes;
     dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
     return dict;

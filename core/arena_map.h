@@ -1,7 +1,9 @@
 // Arena map: a node's arena as a reader on the same host has it mapped. It can only be read.
 //
 // One mapping serves all streams to a node. It goes with the last that uses it: a node that has
-// ended cannot have its memory back before.
+// ended cannot have its memory back before. A forked child does not have it: the child has no
+// stream to say what it still reads. Its addresses are kept from other use there, so that a child
+// that reads on ends instead of reading something else.
 #pragma once
 
 #include <cstddef>

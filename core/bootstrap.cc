@@ -124,6 +124,12 @@ Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options,
 
 }  // namespace
 
+bool say_after_greeting(int fd, const wire::Hello& hello, wire::View frame,
+                        std::uint32_t timeout_ms) {
+  Conversation conversation(fd, now_ms() + timeout_ms, timeout_ms);
+  return static_cast<bool>(greet(conversation, hello)) && conversation.say(frame).message.empty();
+}
+
 Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello) {
   if (options.seeds.empty())
     return Error{"no node is named to connect to", "name at least one seed as `HOST:PORT`"};

@@ -7,6 +7,7 @@
 #include "file_calls.h"
 #include "name.h"
 #include "page_calls.h"
+#include "view_calls.h"
 
 namespace gd2fs {
 
@@ -177,6 +178,23 @@ class NetworkClient : public Client {
       return call.operation();
     start_list(call.context(), {false, std::string(prefix), std::string(after), count_max},
                call.on_end());
+    return call.operation();
+  }
+
+  OperationRef view_page(std::string_view name_space, std::string_view key,
+                         const CallOptions& options) override {
+    Started call(*this, options);
+    const std::string text(key);
+    if (!call.passes(batch_fault(name_space, std::span(&text, 1)))) return call.operation();
+    start_page_view(call.context(), page_name(name_space, text), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef view_file(std::string_view path, std::uint64_t offset, std::uint64_t length,
+                         const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(range_fault(path, offset, {}, false))) return call.operation();
+    start_file_view(call.context(), std::string(path), offset, length, call.on_end());
     return call.operation();
   }
 

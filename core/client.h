@@ -15,6 +15,7 @@
 
 #include "error.h"
 #include "transport/tcp.h"
+#include "view.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -54,6 +55,7 @@ struct CallOptions {
   std::uint32_t chunk_bytes = 0;  // create; 0: CHUNK_BYTES_DEFAULT
   bool if_absent = false;         // create: conflict when it is there
   std::uint64_t if_gen = 0;       // write: only into this generation of the file, else gone; 0: any
+  bool is_verifying = false;      // views: sum every block where it lies before they are given out
   bool is_probe = false;          // exists, get: do not count as use
   bool is_announced = false;  // hand the finished operation out through `descriptor` and `finished`
   std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
@@ -82,7 +84,8 @@ struct Outcome {
   std::vector<wire::ListEntry> entries;  // list
   std::string next;                      // list: continue after this; empty at the end
   bool is_partial = false;               // list, clear: some nodes did not answer
-  FileFacts file;                        // create, stat
+  FileFacts file;                        // create, stat, view_file
+  ViewRef view;                          // view_page, view_file
   std::vector<wire::NodeStatus> nodes;   // ping; a node that did not answer has state 3
 };
 
@@ -141,6 +144,14 @@ class Client {
   virtual OperationRef unlink(std::string_view path, const CallOptions& options) = 0;
   virtual OperationRef list_files(std::string_view prefix, std::string_view after,
                                   std::size_t count_max, const CallOptions& options) = 0;
+
+  // Views: bytes to be read where they lie, when the node is on this host and shares its memory;
+  // else copies. A view may outlive its client. ok or miss.
+  virtual OperationRef view_page(std::string_view name_space, std::string_view key,
+                                 const CallOptions& options) = 0;
+  /// Short at the end of the file; without bytes when it is not that long.
+  virtual OperationRef view_file(std::string_view path, std::uint64_t offset, std::uint64_t length,
+                                 const CallOptions& options) = 0;
 
   virtual OperationRef clear(std::string_view name_space,
                              const CallOptions& options) = 0;  // files and pages

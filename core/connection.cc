@@ -25,6 +25,7 @@ constexpr std::size_t STRANGER_ROOM_BYTES = 1 * KiB;
 constexpr std::size_t DATA_ROOM_BYTES = 4 * KiB;  // for the header and table behind a payload
 constexpr std::size_t REQUEST_ROOM_BYTES = 64 * KiB;
 constexpr std::size_t IOVECS_MAX = 1024;
+constexpr std::size_t NEW_VIEWS_MAX = 4 * REQUESTS_MAX;
 constexpr std::int64_t CLOSING_MS = 500;  // for a GOODBYE to be read
 constexpr auto TURN = std::chrono::milliseconds(1);
 
@@ -201,11 +202,19 @@ void Connection::handle_hello(const Inlet::Frame& frame) {
   const bool is_splicing = node_.splice_fault.empty();
   if (is_splicing && (hello->capabilities & wire::SPLICE_HOLDS) != 0) sender_.allow_splice();
   wire::Challenge challenge = challenge_of(node_);
-  const std::uint64_t rights = arena_rights(node_, peer_, hello->capabilities);
-  is_leasing_ = (rights & wire::SHM) != 0;
-  challenge.capabilities |= rights;
+  challenge.capabilities |= grant_arena(hello->capabilities);
   wire::encode_challenge(sender_.replies().bytes, challenge);
   phase_ = Phase::proof;
+}
+
+/// What this stream may do with the arena.
+std::uint64_t Connection::grant_arena(std::uint64_t wanted) {
+  std::uint64_t rights = arena_rights(node_, peer_, wanted);
+  is_leasing_ = (rights & wire::SHM) != 0;
+  if (is_leasing_ && (rights & wire::VIEW) != 0)
+    sender_.viewer = node_.views.viewer(peer_->pid, local::process_of(fd()));
+  if (sender_.viewer == nullptr) rights &= ~wire::VIEW;
+  return rights;
 }
 
 void Connection::handle_proof(const Inlet::Frame& frame) {
@@ -229,6 +238,8 @@ void Connection::handle_open(const Inlet::Frame& frame) {
   switch (frame.header.kind) {
     case Kind::request: return handle_request(frame);
     case Kind::data: return handle_data(frame);
+    case Kind::ack: return handle_ack(frame.header);
+    case Kind::release: return handle_release(frame);
     case Kind::cancel: return cancel(frame.header.request, Status::cancelled);
     case Kind::hello:
     case Kind::proof: return fault("a second greeting on an open stream");
@@ -239,14 +250,40 @@ void Connection::handle_open(const Inlet::Frame& frame) {
 /// Kinds that are answered, at most, and start nothing. Who asks must read the answers.
 void Connection::handle_unasked(const wire::Header& header) {
   if (sender_.is_full()) return fault("answers are not read while more is asked for");
-  if (header.kind == Kind::ack) {
-    // Holds go only when the reader has their bytes, or with the stream: all were in place.
-    if ((header.flags & wire::CONFIRM) != 0) {
-      wire::encode_ack(sender_.replies().bytes, Kind::acked, header.request, header.consumed);
-    }
-    return;
-  }
   answer_all(sender_.replies().bytes, header.request, Op{0}, 1, Status::invalid);
+}
+
+void Connection::handle_ack(const wire::Header& header) {
+  if ((header.flags & wire::CONFIRM) == 0) return;
+  if (sender_.is_full()) return fault("answers are not read while more is asked for");
+  // Holds go only when the reader has their bytes, or with the stream: all were in place. Views of
+  // this request are the reader's own from here on.
+  std::erase_if(new_views_, [&](const auto& view) { return view.first == header.request; });
+  wire::encode_ack(sender_.replies().bytes, Kind::acked, header.request, header.consumed);
+}
+
+void Connection::handle_release(const Inlet::Frame& frame) {
+  const auto leases = wire::decode_release(frame.table);
+  if (!leases || sender_.viewer == nullptr) return fault("a RELEASE is malformed, or of no view");
+  node_.views.release(*sender_.viewer, *leases);
+}
+
+/// Requests that were given up, or came to nothing, are not confirmed: they are forgotten here.
+void Connection::note_view(std::uint64_t request, std::uint64_t lease) {
+  if (new_views_.size() >= NEW_VIEWS_MAX) {
+    std::erase_if(new_views_, [&](const auto& view) {
+      return view.first + REQUESTS_MAX < request && !node_.views.has(*sender_.viewer, view.second);
+    });
+  }
+  if (new_views_.size() >= 2 * NEW_VIEWS_MAX) return fault("views are never confirmed");
+  new_views_.emplace_back(request, lease);
+}
+
+void Connection::drop_new_views() {
+  for (const auto& [request, lease] : new_views_) {
+    node_.views.release(*sender_.viewer, std::span(&lease, 1));
+  }
+  new_views_.clear();
 }
 
 void Connection::handle_data(const Inlet::Frame& frame) {
@@ -286,7 +323,14 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
     answer_all(sender_.replies().bytes, request, Op{0}, 1, Status::invalid);
     ++sender_.replies().ends;
   } else if (op == Op::get || op == Op::read) {
-    sender_.add(ReadJob(request, std::move(body), deadline_ms));
+    ReadJob job(request, std::move(body), deadline_ms);
+    if (job.is_view() && sender_.viewer == nullptr) {
+      job.end(sender_.replies().bytes, Status::denied);
+      ++sender_.replies().ends;
+      return;
+    }
+    if (job.is_view()) note_view(request, job.lease());
+    sender_.add(std::move(job));
   } else if (op == Op::offer) {
     const bool is_eager = (flags & wire::EAGER) != 0;
     const std::string reason =
@@ -448,6 +492,7 @@ void Connection::close() {
   receiver_.clear();
   sender_.abandon();
   sender_.holds().clear();
+  drop_new_views();
   if (auto names = receiver_.take_staged(); !names.empty()) {
     worker_.janitor().writer_vanished(std::move(names));
   }

@@ -67,6 +67,11 @@ class Connection {
   void handle_request(const Inlet::Frame& frame);
   void handle_data(const Inlet::Frame& frame);
   void handle_unasked(const wire::Header& header);
+  void handle_ack(const wire::Header& header);
+  void handle_release(const Inlet::Frame& frame);
+  std::uint64_t grant_arena(std::uint64_t wanted);
+  void note_view(std::uint64_t request, std::uint64_t lease);
+  void drop_new_views();
   void begin(std::uint64_t request, std::uint8_t flags, wire::Request body);
   void work();
   void work_small_requests();
@@ -86,7 +91,9 @@ class Connection {
   tcp::Descriptor socket_;
   const std::optional<local::Peer> peer_;  // of a Unix socket
   bool is_leasing_ = false;                // it has the arena mapped
-  std::string host_;                       // while it is a stranger; then empty
+  // Views whose request the reader has not confirmed: they go with the stream.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> new_views_;  // request, lease
+  std::string host_;  // while it is a stranger; then empty
   std::uint64_t id_;
   Phase phase_ = Phase::hello;
   bool is_node_ = false;

@@ -58,7 +58,7 @@ std::uint64_t arena_rights(const Node& node, const std::optional<local::Peer>& p
                            std::uint64_t wanted) {
   const bool is_ours = peer && peer->uid == geteuid();
   if (!is_ours || !node.options.is_shared || !node.store->arena().is_sealed()) return 0;
-  return wanted & wire::SHM;
+  return wanted & (wire::SHM | wire::VIEW);
 }
 
 wire::Challenge challenge_of(const Node& node) {

@@ -11,15 +11,15 @@ LeaseReader::LeaseReader(Rpc& rpc, const wire::Lease& lease, std::span<const std
     : rpc_(rpc),
       lease_(lease),
       arena_(arena),
-      is_verifying_(is_verifying),
-      is_summed_after_(is_verifying && !rpc.is_bulk()) {}
+      is_verifying_(rpc.is_view() ? rpc.is_verifying_view : is_verifying),
+      is_summed_after_(is_verifying && !rpc.is_view() && !rpc.is_bulk()) {}
 
-void LeaseReader::copy() {
+void LeaseReader::take() {
   if (!is_summed_after_) rpc_.is_to_confirm = true;
-  for (const wire::DataPiece& piece : lease_.data.pieces) copy_piece(piece);
+  for (const wire::DataPiece& piece : lease_.data.pieces) take_piece(piece);
 }
 
-void LeaseReader::copy_piece(const wire::DataPiece& piece) {
+void LeaseReader::take_piece(const wire::DataPiece& piece) {
   Body& body = rpc_.bodies[piece.item];
   if (body.tag != 0 && body.tag != piece.tag) body.is_corrupt = true;  // parts of two values
   body.tag = piece.tag;
@@ -28,8 +28,8 @@ void LeaseReader::copy_piece(const wire::DataPiece& piece) {
     find_block(bytes);
     if (piece.hashes == 0) {
       body.is_corrupt = body.is_corrupt || is_verifying_;
-      copy_block(body);
-    } else if (!take_block(body, bytes, lease_.data.hashes[hash_++])) {
+      move_block(body, piece.item);
+    } else if (!take_block(body, piece.item, bytes, lease_.data.hashes[hash_++])) {
       body.is_corrupt = true;
       ++corrupt_blocks_;
     }
@@ -55,11 +55,28 @@ void LeaseReader::find_block(std::size_t bytes) {
 }
 
 /// False: its sum is another.
-bool LeaseReader::take_block(Body& body, std::size_t bytes, std::uint64_t promised) {
+bool LeaseReader::take_block(Body& body, std::size_t item, std::size_t bytes,
+                             std::uint64_t promised) {
   BufferCursor arrived = body.cursor;
   const bool is_right = !is_verifying_ || is_summed_after_ || checksum(block_) == promised;
-  copy_block(body);
+  move_block(body, item);
   return is_right && (!is_summed_after_ || arrived.hash(bytes) == promised);
+}
+
+/// Into the caller's memory; of a view, where it is.
+void LeaseReader::move_block(Body& body, std::size_t item) {
+  if (!rpc_.is_view()) return copy_block(body);
+  for (const ChecksumRun& source : block_) {
+    const std::span part(static_cast<const std::byte*>(source.at), source.bytes);
+    body.moved += part.size();
+    auto* const last = rpc_.seen.empty() ? nullptr : &rpc_.seen.back();
+    if (last != nullptr && last->item == item &&
+        last->bytes.data() + last->bytes.size() == part.data()) {
+      last->bytes = {last->bytes.data(), last->bytes.size() + part.size()};
+    } else {
+      rpc_.seen.push_back({item, part});
+    }
+  }
 }
 
 void LeaseReader::copy_block(Body& body) const {

@@ -20,14 +20,16 @@ class LeaseReader {
   LeaseReader(Rpc& rpc, const wire::Lease& lease, std::span<const std::byte> arena,
               bool is_verifying);
 
-  void copy();
+  /// Copies; of a view, notes where the bytes lie, and sums them there when its caller wants that.
+  void take();
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t corrupt_blocks() const noexcept { return corrupt_blocks_; }
 
  private:
-  void copy_piece(const wire::DataPiece& piece);
+  void take_piece(const wire::DataPiece& piece);
   void find_block(std::size_t bytes);
-  bool take_block(Body& body, std::size_t bytes, std::uint64_t promised);
+  bool take_block(Body& body, std::size_t item, std::size_t bytes, std::uint64_t promised);
+  void move_block(Body& body, std::size_t item);
   void copy_block(Body& body) const;
 
   Rpc& rpc_;

@@ -18,6 +18,7 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
     : node_name_(std::move(node_name)),
       options_(std::move(options)),
       on_down_(std::move(on_down)),
+      keeper_(std::make_shared<LeaseKeeper>(*this, options_.socket_name, options_.hello)),
       addresses_(std::move(addresses)),
       is_ready_(options_.streams),
       transports_(options_.streams) {
@@ -25,6 +26,17 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
     IoThread& thread = *threads[(first_thread + at) % threads.size()];
     streams_.push_back(std::make_unique<Stream>(*this, thread, at));
     thread.post([&thread, stream = streams_.back().get()] { thread.enlist(*stream); });
+  }
+}
+
+Link::~Link() { keeper_->detach(); }
+
+void Link::wake_for_releases() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t at = 0; at < is_ready_.size(); ++at) {
+    if (!is_ready_[at] || transports_[at] != Transport::shm) continue;
+    Stream* const stream = streams_[at].get();
+    return stream->thread().post([stream] { stream->tell_releases(); });
   }
 }
 

@@ -37,7 +37,11 @@ class Link {
        std::span<const std::unique_ptr<IoThread>> threads, std::size_t first_thread,
        std::function<void()> on_down);
 
+  ~Link();
+
   // Any thread.
+  /// Has a stream that can do so tell the node which leases are over; else the next one does.
+  void wake_for_releases();
   const std::string& node_name() const noexcept { return node_name_; }
   /// Each ends once, later, on an I/O thread; at once (unavailable) while the node is down.
   void submit(std::vector<RpcRef> rpcs);
@@ -66,6 +70,7 @@ class Link {
   void expire(std::int64_t now);
   void stream_connecting();
   void stream_connected(std::size_t index, Transport transport);
+  const std::shared_ptr<LeaseKeeper>& keeper() const noexcept { return keeper_; }
   /// The node's arena, mapped once for all streams. Takes the descriptor of one of them.
   Result<ArenaMapRef> map_arena(const tcp::Descriptor& descriptor, std::uint64_t bytes);
   /// A connection could not be made. When the next attempt is due.
@@ -83,6 +88,7 @@ class Link {
   const std::string node_name_;
   const LinkOptions options_;
   const std::function<void()> on_down_;
+  const std::shared_ptr<LeaseKeeper> keeper_;
   std::vector<std::unique_ptr<Stream>> streams_;
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.

@@ -49,6 +49,7 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       splice_fault(try_splice(from, *store)),
       filling_bytes_max(store->arena().bytes() / FILLING_PER_CONNECTION_SHARE),
       hold_budget(store->arena().bytes()),
+      views(store->arena().bytes()),
       records(RECORDS_MAX) {}
 
 wire::NodeStatus Node::status() const {
@@ -86,6 +87,8 @@ ServerCounts Node::counts() const {
   now.corrupt_in = read(counters.corrupt_in);
   now.leases = read(counters.leases);
   now.bytes_leased = read(counters.bytes_leased);
+  now.views = views.count();
+  now.view_bytes = views.bytes();
   now.records = records.count();
   return now;
 }

@@ -14,6 +14,7 @@
 #include "server.h"
 #include "store.h"
 #include "transport/splice.h"
+#include "views.h"
 #include "wire.h"
 
 namespace gd2fs::serve {
@@ -57,6 +58,7 @@ struct Node {
   const std::uint64_t filling_bytes_max;  // of one connection
   HoldBudget hold_budget;
   PipePool pipes;
+  Views views;
   Records records;
   Counters counters;
   Strangers strangers;

@@ -18,8 +18,10 @@ constexpr std::size_t LEASE_BYTES_MIN = 4 * BLOCK_BYTES;  // less room for holds
 
 }  // namespace
 
-std::size_t Outgoing::begin_payload(std::size_t payload_max) noexcept {
-  const std::uint64_t room = std::min<std::uint64_t>(holds.room(), LEASE_BYTES_MAX);
+std::size_t Outgoing::begin_payload(std::size_t payload_max, bool is_view) noexcept {
+  const std::uint64_t room =
+      is_view ? LEASE_BYTES_MAX : std::min<std::uint64_t>(holds.room(), LEASE_BYTES_MAX);
+  is_view_ = is_view;
   is_leasing_ = may_lease && room >= LEASE_BYTES_MIN;
   return is_leasing_ ? static_cast<std::size_t>(room) : payload_max;
 }
@@ -60,7 +62,7 @@ std::vector<wire::LeaseRun> Outgoing::take_runs(const std::byte* arena) {
       runs.push_back({at, span.size()});
     }
   }
-  holds.add(payload_bytes_, pieces_);
+  if (!is_view_) holds.add(payload_bytes_, pieces_);
   payload_.clear();
   return runs;
 }

@@ -41,7 +41,7 @@ class Outgoing {
   int descriptor = -1;     // goes with the first byte
 
   /// Decides how the payload of this batch travels. How long it may be.
-  std::size_t begin_payload(std::size_t payload_max) noexcept;
+  std::size_t begin_payload(std::size_t payload_max, bool is_view) noexcept;
   /// Its payload is not sent but named: all of it is borrowed.
   bool is_leasing() const noexcept { return is_leasing_; }
   /// Bytes of a piece: not copied, the piece is held.
@@ -75,6 +75,7 @@ class Outgoing {
   std::deque<wire::Bytes> aside_;
   std::size_t payload_bytes_ = 0;
   bool is_leasing_ = false;
+  bool is_view_ = false;  // what is leased is kept by someone else
   std::vector<iovec> left_;
   std::size_t left_at_ = 0;  // the first of `left_` that is not wholly sent
   PipePool& pipes_;

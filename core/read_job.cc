@@ -7,6 +7,7 @@
 
 #include "checksum.h"
 #include "name.h"
+#include "random.h"
 
 namespace gd2fs::serve {
 namespace {
@@ -30,24 +31,30 @@ bool is_inside(std::uint64_t offset, std::uint64_t length, std::uint64_t bytes) 
   return offset <= bytes && length <= bytes - offset;
 }
 
+bool is_view_of(const wire::Request& body) {
+  return !body.items.empty() && (body.items.front().flags & wire::ITEM_VIEW) != 0;
+}
+
 }  // namespace
 
 ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms)
     : request_(request),
       body_(std::move(body)),
       deadline_ms_(deadline_ms),
-      is_small_(wanted_bytes(body_) <= SMALL_BYTES) {
+      is_small_(wanted_bytes(body_) <= SMALL_BYTES),
+      lease_(is_view_of(body_) ? random_tag() : 0) {
   answers_.reserve(body_.items.size());
 }
 
-bool ReadJob::next_frame(Node& node, Outgoing& out, std::size_t payload_max,
+bool ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::size_t payload_max,
                          std::uint64_t consumed) {
+  viewer_ = viewer;
   wire::DataTable table;
   const bool is_over = fill(node, out, payload_max, table);
   if (!table.pieces.empty() && out.is_leasing()) {
     Counters::add(node.counters.leases);
     Counters::add(node.counters.bytes_leased, out.payload_bytes());
-    wire::Lease lease{0, std::move(table), out.take_runs(node.store->arena().memory().data())};
+    wire::Lease lease{lease_, std::move(table), out.take_runs(node.store->arena().memory().data())};
     wire::encode_lease(out.head, request_, lease, consumed);
   } else if (!table.pieces.empty()) {
     const bool is_spliced = out.is_by_reference();
@@ -92,9 +99,17 @@ bool ReadJob::open_item(Node& node) {
   const Status status =
       body_.head.op == wire::Op::get ? open_page(node, item) : open_piece(node, item);
   const bool is_empty = current_.at == current_.end;
-  if (status == Status::ok && !is_empty) return true;
-  close_item(node, status);
+  const bool is_kept = status == Status::ok && !is_empty && is_view();
+  const Status kept = is_kept ? keep_view(node) : status;
+  if (kept == Status::ok && !is_empty) return true;
+  close_item(node, kept);
   return false;
+}
+
+/// full: the reader looks at too much already, and has to ask for a copy.
+Status ReadJob::keep_view(Node& node) {
+  const bool is_kept = viewer_ != nullptr && node.views.hold(*viewer_, lease_, current_.piece);
+  return is_kept ? Status::ok : Status::full;
 }
 
 Status ReadJob::open_page(Node& node, const wire::Item& item) {

@@ -21,9 +21,13 @@ class ReadJob {
   std::uint64_t request() const noexcept { return request_; }
   bool is_small() const noexcept { return is_small_; }
   std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
+  /// Its items have ITEM_VIEW, all or none: they are kept for a viewer, under one lease.
+  bool is_view() const noexcept { return lease_ != 0; }
+  std::uint64_t lease() const noexcept { return lease_; }
 
   /// Adds at most one DATA frame, and the RESPONSE when it was the last. True: the job is over.
-  bool next_frame(Node& node, Outgoing& out, std::size_t payload_max, std::uint64_t consumed);
+  bool next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::size_t payload_max,
+                  std::uint64_t consumed);
   /// Ends it early: items that were not answered yet get `status`.
   void end(wire::Bytes& out, Status status);
 
@@ -36,6 +40,7 @@ class ReadJob {
 
   bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
   bool open_item(Node& node);
+  Status keep_view(Node& node);
   Status open_page(Node& node, const wire::Item& item);
   Status open_piece(Node& node, const wire::Item& item);
   bool add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
@@ -47,6 +52,8 @@ class ReadJob {
   wire::Request body_;
   std::int64_t deadline_ms_;
   bool is_small_ = false;
+  std::uint64_t lease_;              // of a view; 0 for a read
+  Views::Viewer* viewer_ = nullptr;  // of this turn
   std::size_t next_item_ = 0;
   Current current_;
   std::vector<wire::ResponseItem> answers_;

@@ -30,13 +30,25 @@ void Rpc::add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes) {
   request.items.push_back(std::move(item));
 }
 
+void Rpc::add_view(wire::Item item, bool is_verifying) {
+  is_verifying_view = is_verifying;
+  Body body;
+  body.bytes = item.length;
+  bodies.push_back(body);
+  request.items.push_back(std::move(item));
+}
+
+bool Rpc::is_view() const noexcept {
+  return !request.items.empty() && (request.items.front().flags & wire::ITEM_VIEW) != 0;
+}
+
 std::uint64_t Rpc::body_bytes() const noexcept {
   std::uint64_t total = 0;
   for (const Body& body : bodies) total += body.bytes;
   return total;
 }
 
-bool Rpc::is_bulk() const noexcept { return body_bytes() > SMALL_BYTES_MAX; }
+bool Rpc::is_bulk() const noexcept { return !is_view() && body_bytes() > SMALL_BYTES_MAX; }
 
 bool Rpc::is_idempotent() const noexcept {
   switch (op()) {
@@ -49,7 +61,10 @@ bool Rpc::is_idempotent() const noexcept {
 }
 
 void Rpc::rewind() {
-  is_to_confirm = false;
+  is_to_confirm = is_view();  // a view is the node's until it is confirmed
+  seen.clear();
+  leases.clear();
+  arena = nullptr;
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     Body& body = bodies[at];
     body.moved = 0;

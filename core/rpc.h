@@ -8,7 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "arena_map.h"
 #include "buffer_list.h"
+#include "lease_keeper.h"
 #include "operation.h"
 #include "wire.h"
 
@@ -45,15 +47,28 @@ struct Rpc {
   // node has to confirm it.
   bool is_to_confirm = false;
 
+  /// Of a view: bytes of an item, where they lie.
+  struct Seen {
+    std::size_t item;
+    std::span<const std::byte> bytes;
+  };
+  std::vector<Seen> seen;  // in order, item by item
+  std::vector<LeaseHold> leases;
+  ArenaMapRef arena;  // that `seen` lies in
+  bool is_verifying_view = false;
+
   Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
 
   /// Adds an item with its memory.
   void add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes);
+  /// Adds an item with ITEM_VIEW: at most its length, looked at where it lies.
+  void add_view(wire::Item item, bool is_verifying);
   void add(wire::Item item) { request.items.push_back(std::move(item)); }
 
   wire::Op op() const noexcept { return request.head.op; }
   std::uint64_t body_bytes() const noexcept;
   bool is_bulk() const noexcept;
+  bool is_view() const noexcept;
   bool is_upload() const noexcept { return op() == wire::Op::offer; }
   bool is_cancelled() const noexcept { return operation != nullptr && operation->is_cancelled(); }
   /// Asking again is harmless, even when the first one was carried out.

@@ -58,8 +58,8 @@ void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
   replies_.ends = 0;
   if (outgoing_.head.size() < REPLIES_BYTES_ALONE && !jobs_.empty()) {
     const auto job = choose();
-    const std::size_t room = outgoing_.begin_payload(payload_max);
-    if (job->next_frame(node_, outgoing_, room, consumed)) {
+    const std::size_t room = outgoing_.begin_payload(payload_max, job->is_view());
+    if (job->next_frame(node_, outgoing_, viewer.get(), room, consumed)) {
       ++outgoing_.ends;
       jobs_.erase(job);
     } else {

@@ -16,6 +16,9 @@ class Sender {
  public:
   explicit Sender(Node& node) : node_(node), outgoing_(node.hold_budget, node.pipes) {}
 
+  /// Who looks at views over this stream; nothing when it may not.
+  Views::ViewerRef viewer;
+
   /// The reader says how far it has read: bytes may leave by reference.
   void allow_splice() noexcept { outgoing_.may_splice = true; }
   Holds& holds() noexcept { return outgoing_.holds; }

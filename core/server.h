@@ -48,6 +48,8 @@ struct ServerCounts {
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
   std::uint64_t cut_off = 0;        // readers that did not take what was held for them
   std::uint64_t leases = 0;         // frames that named bytes instead of carrying them
+  std::uint64_t views = 0;          // looked at by readers now
+  std::uint64_t view_bytes = 0;     // kept in place for them
   std::uint64_t bytes_leased = 0;   // of bytes_out: copied out of the arena by their readers
 };
 

@@ -140,7 +140,7 @@ void Stream::begin_greeting() {
   thread_.rewatch(socket_.get(), EPOLLIN, *this);
   wire::Hello hello = link_.options().hello;
   if (is_unix_) in_->expect_descriptor();
-  if (wants_shm()) hello.capabilities |= wire::SHM;
+  if (wants_shm()) hello.capabilities |= wire::SHM | wire::VIEW;
   static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
   wire::encode_hello(out_->control(), hello);
   flush();
@@ -167,7 +167,7 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
 
 bool Stream::take_challenge(const wire::Challenge& challenge) {
   challenge_ = challenge;
-  if (!wants_shm()) challenge_.capabilities &= ~wire::SHM;
+  if (!wants_shm()) challenge_.capabilities &= ~(wire::SHM | wire::VIEW);
   if (is_unix_ && challenge.node_id != link_.options().node_id) {
     goodbye_ = "another node answers on its Unix socket";
     return false;
@@ -193,6 +193,7 @@ bool Stream::take_arena(const wire::Header& header, wire::View table) {
     return false;
   }
   arena_ = std::move(*map);
+  thread_.post([this] { tell_releases(); });  // of streams before this one
   return true;
 }
 
@@ -202,6 +203,10 @@ bool Stream::take_lease(const wire::Header& header, wire::View table) {
   const auto lease = wire::decode_lease(table, header.items, arena_->memory().size());
   const std::optional<Rpc*> rpc = receiver_of(header.request);
   if (!lease || !rpc) return false;
+  if (*rpc == nullptr && lease->id != 0) {
+    link_.keeper()->release(lease->id);
+    return true;
+  }
   if (*rpc == nullptr) {
     std::uint64_t bytes = 0;
     for (const wire::DataPiece& piece : lease->data.pieces) bytes += piece.length;
@@ -209,10 +214,29 @@ bool Stream::take_lease(const wire::Header& header, wire::View table) {
     return true;
   }
   if (!(*rpc)->is_next(lease->data)) return false;
+  if ((*rpc)->is_view() != (lease->id != 0)) return false;
   LeaseReader reader(**rpc, *lease, arena_->memory(), link_.options().is_verifying);
-  reader.copy();
-  in_->count_leased(reader.bytes(), reader.corrupt_blocks());
+  reader.take();
+  if (lease->id == 0) in_->count_leased(reader.bytes(), reader.corrupt_blocks());
+  if (lease->id != 0) note_view(**rpc, lease->id);
   return true;
+}
+
+void Stream::note_view(Rpc& rpc, std::uint64_t lease) {
+  rpc.arena = arena_;
+  const bool is_known = !rpc.leases.empty() && rpc.leases.back().lease() == lease;
+  if (!is_known) rpc.leases.emplace_back(link_.keeper(), lease);
+}
+
+void Stream::tell_releases() {
+  if (state_ != State::ready || transport() != Transport::shm) return;
+  const std::vector<std::uint64_t> leases = link_.keeper()->take();
+  constexpr std::size_t LEASES_MAX = TABLE_BYTES_MAX / sizeof(std::uint64_t);
+  for (std::size_t at = 0; at < leases.size(); at += LEASES_MAX) {
+    const std::size_t count = std::min(LEASES_MAX, leases.size() - at);
+    wire::encode_release(out_->control(), std::span(leases).subspan(at, count), in_->consumed());
+  }
+  flush();
 }
 
 void Stream::begin_ready(const wire::Challenge& challenge) {
@@ -287,6 +311,8 @@ void Stream::start(RpcRef rpc) {
   const std::int64_t now = now_ms();
   if (rpc->is_cancelled()) return rpc->finish(Status::cancelled);
   if (now >= rpc->deadline_ms) return rpc->finish(Status::expired);
+  if (rpc->is_view() && (challenge_.capabilities & wire::VIEW) == 0)
+    return rpc->finish(Status::denied);
   if (pending_.empty()) heard_ms_ = now;
   const std::uint64_t request = ++last_request_;
   rpc->rewind();

@@ -29,6 +29,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   // On its thread only.
   /// Takes what it can from the link's queue and sends it; connects first when there is a reason.
   void pump();
+  /// Tells the node which of its leases are over.
+  void tell_releases();
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const OperationState* operation);
   /// Gives the connection up. Its requests are asked again elsewhere, or end.
@@ -51,6 +53,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool take_greeting(const wire::Header& header, wire::View table);
   bool take_challenge(const wire::Challenge& challenge);
   bool take_arena(const wire::Header& header, wire::View table);
+  void note_view(Rpc& rpc, std::uint64_t lease);
   bool take_lease(const wire::Header& header, wire::View table);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);

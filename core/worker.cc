@@ -107,7 +107,7 @@ void Worker::loop() {
 }
 
 void Worker::wait() {
-  const bool is_idle = connections_.empty() && !is_paused_;
+  const bool is_idle = connections_.empty() && !is_paused_ && node_.views.is_empty();
   const int timeout_ms = !ready_.empty() ? 0 : is_idle ? -1 : TICK_MS;
   std::array<epoll_event, EVENTS_MAX> events;
   const int count = epoll_wait(epoll_.get(), events.data(), EVENTS_MAX, timeout_ms);
@@ -182,6 +182,7 @@ void Worker::tick() {
   if (now_ms - ticked_ms_ < TICK_MS) return;
   ticked_ms_ = now_ms;
   if (is_paused_) pause_listening(false);
+  node_.views.reap();
   for (auto each = connections_.begin(); each != connections_.end();) {
     each->second->tick(now_ms);
     if (each->second->is_closed()) {

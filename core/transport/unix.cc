@@ -1,5 +1,6 @@
 #include "unix.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -102,9 +103,20 @@ std::optional<Peer> peer_of(int fd) {
   return Peer{credentials.uid, credentials.pid};
 }
 
-tcp::Descriptor process_of(const Peer& peer) {
-  if (peer.pid <= 0) return {};  // of another process namespace: it has no number here
-  return tcp::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+tcp::Descriptor process_of(int fd) {
+#ifndef SO_PEERPIDFD
+  constexpr int SO_PEERPIDFD = 77;  // Linux 6.5: the very process, whatever became of its number
+#endif
+  int process = -1;
+  socklen_t bytes = sizeof process;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &process, &bytes) == 0)
+    return tcp::Descriptor(process);
+  const auto peer = peer_of(fd);
+  if (!peer || peer->pid <= 0) return {};  // of another process namespace: it has no number here
+  tcp::Descriptor opened(static_cast<int>(syscall(SYS_pidfd_open, peer->pid, 0)));
+  // While the socket is open at its end, the number has not been given to another process.
+  pollfd watched{fd, 0, 0};
+  return poll(&watched, 1, 0) == 0 ? std::move(opened) : tcp::Descriptor();
 }
 
 ssize_t send_with(int fd, const iovec* runs, std::size_t count, int descriptor) {

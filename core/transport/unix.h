@@ -34,9 +34,9 @@ tcp::Descriptor connect_to(const std::string& name);
 
 /// Nothing when `fd` is no Unix socket.
 std::optional<Peer> peer_of(int fd);
-/// A descriptor of the peer's process, which becomes readable when the process ends; empty when
-/// that cannot be had (EOPNOTSUPP, EPERM, or it is gone already).
-tcp::Descriptor process_of(const Peer& peer);
+/// A descriptor of the process that connected a Unix socket, which becomes readable when it ends;
+/// empty when that cannot be had.
+tcp::Descriptor process_of(int fd);
 
 /// Sends bytes, the first of which carries `descriptor` when that is not -1. As `sendmsg`.
 ssize_t send_with(int fd, const struct iovec* runs, std::size_t count, int descriptor);

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gd2fs.client import Client
     from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
     from gd2fs.pages import Pages
+    from gd2fs.view import View
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "Pages",
     "Presence",
     "Unavailable",
+    "View",
     "__version__",
     "parse_file_address",
 ]
@@ -41,6 +43,7 @@ _HOMES = {
     "client": ("Client",),
     "errors": ("Closed", "Corrupt", "GD2FSError", "InvalidRequest", "Unavailable"),
     "pages": ("Pages",),
+    "view": ("View",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -111,8 +111,32 @@ class Call:
         transport"""
 
     @property
+    def view(self) -> View | None:
+        """What a view came to; each read of this makes an object of its own."""
+
+    @property
     def buffer_bytes(self) -> int:
         """Of all buffers together; there from the start."""
+
+class ViewPart:
+    """One run of a view's bytes, as a read-only buffer."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class View:
+    """Bytes of the cache, read where they lie."""
+
+    def parts(self) -> list[ViewPart]:
+        """In order. Raises Closed once the view is released."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def is_copy(self) -> bool: ...
+    @property
+    def is_released(self) -> bool: ...
+    def release(self) -> None:
+        """Twice is fine. Raises BufferError while buffers of it are in use."""
 
 class Client:
     def __init__(
@@ -216,6 +240,25 @@ class Client:
         *,
         after: bytes,
         count_max: int,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def view_page(
+        self,
+        namespace: bytes,
+        key: Key,
+        *,
+        is_verifying: bool = False,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
+    def view_file(
+        self,
+        path: bytes,
+        offset: int,
+        length: int,
+        *,
+        is_verifying: bool = False,
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...

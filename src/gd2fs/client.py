@@ -19,7 +19,8 @@ from gd2fs.errors import Unavailable
 from gd2fs.files import FileSteps
 from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.outcome import check
-from gd2fs.pages import Pages
+from gd2fs.pages import Key, Pages
+from gd2fs.view import View, view_file, view_page
 
 if TYPE_CHECKING:
     from gd2fs.buffers import Sources, Targets
@@ -325,6 +326,65 @@ class Client:
         """As ``list``."""
         deadline = self._deadline(timeout_s)
         return await self._arun(self._files.list(prefix, after, limit, deadline))
+
+    # ---- views -----------------------------------------------------------------------------
+
+    def view(
+        self, namespace: str, key: Key, *, verify: bool = False, timeout_s: float | None = None
+    ) -> View | None:
+        """Look at a page where it lies, without a copy; None is a miss.
+
+        Over shared memory the node keeps the page in place until the view is released. Elsewhere,
+        or when this process looks at more than a 16th of the node's memory, it is a copy.
+
+        Args:
+            namespace: Of the page.
+            key: Of the page.
+            verify: Check every block against its checksum first, which reads all of it.
+
+        Raises:
+            InvalidRequest: The name is not valid.
+            Unavailable: No node answered in time. Treat it as a miss.
+        """
+        deadline = self._deadline(timeout_s)
+        return self._run(view_page(self._core, namespace, key, verify, deadline))
+
+    async def aview(
+        self, namespace: str, key: Key, *, verify: bool = False, timeout_s: float | None = None
+    ) -> View | None:
+        """As ``view``."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(view_page(self._core, namespace, key, verify, deadline))
+
+    def view_file(
+        self,
+        path: str,
+        offset: int = 0,
+        size: int | None = None,
+        *,
+        verify: bool = False,
+        timeout_s: float | None = None,
+    ) -> View | None:
+        """As ``view``, of ``size`` bytes of a file or of all to its end; fewer at its end.
+
+        None is a miss: no such file, or some of these bytes are gone. Later writes to the file do
+        not show in it. Raises as ``view`` does.
+        """
+        deadline = self._deadline(timeout_s)
+        return self._run(view_file(self._core, path, offset, size, verify, deadline))
+
+    async def aview_file(
+        self,
+        path: str,
+        offset: int = 0,
+        size: int | None = None,
+        *,
+        verify: bool = False,
+        timeout_s: float | None = None,
+    ) -> View | None:
+        """As ``view_file``."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(view_file(self._core, path, offset, size, verify, deadline))
 
     # ---- everything else -------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ class AbandonedClient(_core.Client):
 
     get_pages = put_pages = exists = drop_pages = list_pages = _refuse
     create = write = put = append = read = stat = truncate = unlink = list_files = _refuse
+    view_page = view_file = _refuse
     clear = ping = fileno = finished = map = _refuse
 
     def close(self) -> None:

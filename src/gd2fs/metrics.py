@@ -20,6 +20,8 @@ GAUGES = (
     ("gd2fs_pieces", "Pieces of files that can be read", "pieces"),
     ("gd2fs_file_records", "Records of files whose home this node is", "records"),
     ("gd2fs_connections", "Open streams", "connections"),
+    ("gd2fs_views", "Views that readers look at", "views"),
+    ("gd2fs_viewed_bytes", "Bytes kept in place for them", "view_bytes"),
     ("gd2fs_held_bytes", "Bytes on their way to readers by reference", "held_bytes"),
 )
 COUNTERS = (

@@ -60,10 +60,11 @@ bool eventually(Condition is_true) {
 
 class LocalCluster {
  public:
-  /// `advertised`: what the map says instead of the nodes' own addresses, `listening`.
+  /// `others`: entries of the map that are no nodes of this cluster. `advertised`: what the map says instead of the nodes' own addresses, `listening`.
   explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB,
                         const std::vector<std::string>& advertised = {},
-                        const std::vector<std::string>& listening = {}, Rung rung = Rung::plain)
+                        const std::vector<std::string>& listening = {}, Rung rung = Rung::plain,
+                        const std::vector<std::string>& others = {})
       : arena_bytes_(arena_bytes), rung_(rung), seeds_(advertised) {
     map_.epoch = 1;
     map_.list_hash[0] = std::byte{7};
@@ -75,6 +76,12 @@ class LocalCluster {
       entry.id = node_id(name);
       if (advertised.empty()) seeds_.push_back(addresses_.back());
       entry.addresses = name + "=" + seeds_[node];
+      map_.nodes.push_back(entry);
+    }
+    for (const std::string& text : others) {
+      wire::MapNode entry;
+      entry.id = node_id(text.substr(0, text.find('=')));
+      entry.addresses = text;
       map_.nodes.push_back(entry);
     }
     servers_.resize(nodes);
