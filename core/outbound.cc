@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t RUNS_PER_SEND_MAX = 256;
 constexpr std::size_t ZEROS_BYTES = 64 * KiB;
+constexpr std::size_t JOINED_RUNS_MIN = 4;
+constexpr std::size_t JOINED_BYTES_MAX = 256 * KiB;  // of a frame
 // A DATA frame of the smallest pieces: each has 24 bytes and one sum in the table.
 constexpr std::size_t PIECES_MAX = ITEMS_MAX;
 static_assert(PIECES_MAX * (24 + 8) <= TABLE_BYTES_MAX);
@@ -114,6 +116,19 @@ void Outbound::build_data(Upload& upload, std::uint64_t consumed) {
   wire::encode_data(head_, upload.request, 0, table_, consumed);
   runs_.front() = {head_.data(), head_.size()};
   frame_request_ = upload.request;
+  if (is_joining_) join_runs();
+}
+
+void Outbound::join_runs() {
+  std::size_t bytes = 0;
+  for (const iovec& run : runs_) bytes += run.iov_len;
+  if (runs_.size() < JOINED_RUNS_MIN || bytes - head_.size() > JOINED_BYTES_MAX) return;
+  head_.reserve(bytes);
+  for (std::size_t at = 1; at < runs_.size(); ++at) {
+    const auto* const from = static_cast<const std::byte*>(runs_[at].iov_base);
+    head_.insert(head_.end(), from, from + runs_[at].iov_len);
+  }
+  runs_.assign(1, {head_.data(), head_.size()});
 }
 
 /// Adds what fits of an item, cut at whole blocks but for its end. Its bytes; 0: nothing fits.

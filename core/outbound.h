@@ -17,6 +17,8 @@ class Outbound {
 
   explicit Outbound(std::size_t payload_max) : payload_max_(payload_max) {}
 
+  /// Many small pieces of a frame are copied together first: a Unix socket is slow with them.
+  void join_small() noexcept { is_joining_ = true; }
   void limit_payload(std::size_t payload_max) noexcept { payload_max_ = payload_max; }
   /// Whole frames without payload are appended here.
   wire::Bytes& control() noexcept { return control_; }
@@ -40,9 +42,11 @@ class Outbound {
   bool next_frame(std::uint64_t consumed);
   void build_data(Upload& upload, std::uint64_t consumed);
   std::size_t add_piece(Body& body, std::uint16_t item, std::size_t room);
+  void join_runs();
   void step_over(std::size_t bytes);
 
   std::size_t payload_max_;
+  bool is_joining_ = false;
   wire::Bytes control_;
   std::deque<Upload> uploads_;
   // The frame being sent: what is left of it.

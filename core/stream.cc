@@ -139,7 +139,10 @@ void Stream::begin_greeting() {
   is_waiting_to_send_ = false;
   thread_.rewatch(socket_.get(), EPOLLIN, *this);
   wire::Hello hello = link_.options().hello;
-  if (is_unix_) in_->expect_descriptor();
+  if (is_unix_) {
+    in_->expect_descriptor();
+    out_->join_small();
+  }
   if (wants_shm()) hello.capabilities |= wire::SHM | wire::VIEW;
   static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
   wire::encode_hello(out_->control(), hello);

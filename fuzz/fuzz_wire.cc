@@ -49,6 +49,24 @@ void data_round_trips(View table, std::uint16_t items, std::size_t payload_bytes
   require(std::ranges::equal(View(frame).subspan(gd2fs::HEADER_BYTES), table));
 }
 
+void leases_round_trip(View table, std::uint16_t items) {
+  constexpr std::uint64_t ARENA_BYTES = 1 << 30;
+  decode_arena(table, items);
+  decode_release(table);
+  const auto lease = decode_lease(table, items, ARENA_BYTES);
+  if (!lease) return;
+  std::uint64_t pieces = 0, runs = 0;
+  for (const DataPiece& piece : lease->data.pieces) pieces += piece.length;
+  for (const LeaseRun& run : lease->runs) {
+    require(run.at <= ARENA_BYTES && run.length <= ARENA_BYTES - run.at);
+    runs += run.length;
+  }
+  require(pieces == runs);
+  Bytes frame;
+  encode_lease(frame, 1, *lease, 0);
+  require(std::ranges::equal(View(frame).subspan(gd2fs::HEADER_BYTES), table));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes) {
@@ -69,5 +87,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes)
   decode_responses(table, header->items);
   requests_round_trip(table, header->items);
   data_round_trips(table, header->items, header->payload_bytes());
+  leases_round_trip(table, header->items);
   return 0;
 }

@@ -60,7 +60,8 @@ bool eventually(Condition is_true) {
 
 class LocalCluster {
  public:
-  /// `others`: entries of the map that are no nodes of this cluster. `advertised`: what the map says instead of the nodes' own addresses, `listening`.
+  /// `others`: entries of the map that are no nodes of this cluster. `advertised`: what the map
+  /// says instead of the nodes' own addresses, `listening`.
   explicit LocalCluster(std::size_t nodes, std::size_t arena_bytes = 64 * MiB,
                         const std::vector<std::string>& advertised = {},
                         const std::vector<std::string>& listening = {}, Rung rung = Rung::plain,
