@@ -64,7 +64,8 @@ def node(tmp_path) -> Iterator[Cluster]:
 
 
 def metric(node: Cluster, name: str) -> float:
-    with urllib.request.urlopen(f"http://{node.admin}/metrics", timeout=5) as answer:  # type: ignore[attr-defined]
+    address = node.admin  # type: ignore[attr-defined]
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return next(float(line.split()[-1]) for line in lines if line.startswith(name))
 
