@@ -11,8 +11,8 @@ LeaseReader::LeaseReader(Rpc& rpc, const wire::Lease& lease, std::span<const std
     : rpc_(rpc),
       lease_(lease),
       arena_(arena),
-      is_verifying_(rpc.is_view() ? rpc.is_verifying_view : is_verifying),
-      is_summed_after_(is_verifying && !rpc.is_view() && !rpc.is_bulk()) {}
+      is_summed_after_(!rpc.is_view() && !rpc.is_bulk()),
+      is_verifying_(is_summed_after_ || (rpc.is_view() ? rpc.is_verifying_view : is_verifying)) {}
 
 void LeaseReader::take() {
   if (!is_summed_after_) rpc_.is_to_confirm = true;
@@ -27,6 +27,7 @@ void LeaseReader::take_piece(const wire::DataPiece& piece) {
     const std::size_t bytes = std::min<std::size_t>(BLOCK_BYTES, piece.length - done);
     find_block(bytes);
     if (piece.hashes == 0) {
+      rpc_.is_to_confirm = true;
       body.is_corrupt = body.is_corrupt || is_verifying_;
       move_block(body, piece.item);
     } else if (!take_block(body, piece.item, bytes, lease_.data.hashes[hash_++])) {

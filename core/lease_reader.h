@@ -2,7 +2,8 @@
 //
 // Many bytes are summed block by block where they lie in the arena, then copied past the caches. So
 // a sum alone does not prove what arrived: the node has to confirm afterwards that the bytes were
-// in place all along. Few bytes are copied first and summed where they arrived, which proves it.
+// in place all along. Few bytes are copied first and summed where they arrived, which proves it and
+// takes less time than the question, also where nobody asked for sums.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ class LeaseReader {
   Rpc& rpc_;
   const wire::Lease& lease_;
   const std::span<const std::byte> arena_;
-  const bool is_verifying_;
   const bool is_summed_after_;
+  const bool is_verifying_;
   std::size_t run_ = 0;             // of the lease's: where the next block begins
   std::uint64_t run_done_ = 0;      // of that run
   std::vector<ChecksumRun> block_;  // where the present block lies
