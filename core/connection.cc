@@ -287,14 +287,15 @@ void Connection::drop_new_views() {
 }
 
 void Connection::handle_data(const Inlet::Frame& frame) {
-  const auto table =
-      wire::decode_data(frame.table, frame.header.items, frame.header.payload_bytes());
-  if (!table) return fault("the table of a DATA frame is malformed");
+  const wire::Header& header = frame.header;
+  if (!wire::decode_data(frame.table, header.items, header.payload_bytes(), data_)) {
+    return fault("the table of a DATA frame is malformed");
+  }
   if (frame.header.request > last_request_) {
     return fault("DATA for request " + std::to_string(frame.header.request) +
                  ", which was never made");
   }
-  const std::string reason = receiver_.begin_frame(frame.header, *table);
+  const std::string reason = receiver_.begin_frame(frame.header, data_);
   if (!reason.empty()) fault(reason);
 }
 

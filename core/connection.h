@@ -111,6 +111,7 @@ class Connection {
   std::uint64_t last_request_ = 0;
   std::size_t in_flight_ = 0;  // requests whose last frame the kernel does not have yet
   std::vector<iovec> iovecs_;
+  wire::DataTable data_;  // of the frame that is coming in
 };
 
 }  // namespace gd2fs::serve

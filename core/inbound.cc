@@ -103,10 +103,9 @@ Inbound::Progress Inbound::take_table(int fd) {
   part_ = Part::header;
   if (header_.kind != wire::Kind::data)
     return receiver_.take_frame(header_, table) ? Progress::more : Progress::broken;
-  auto pieces = wire::decode_data(table, header_.items, header_.payload_bytes());
-  if (!pieces) return Progress::broken;
-  pieces_ = std::move(*pieces);
-  return begin_payload();
+  const std::size_t payload_bytes = header_.payload_bytes();
+  const bool is_whole = wire::decode_data(table, header_.items, payload_bytes, pieces_);
+  return is_whole ? begin_payload() : Progress::broken;
 }
 
 Inbound::Progress Inbound::begin_payload() {

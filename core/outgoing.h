@@ -37,6 +37,7 @@ class Outgoing {
 
   wire::Bytes head;        // before the payload
   wire::Bytes tail;        // after it
+  wire::DataTable table;   // of the DATA frame in `head`, kept for its memory
   std::uint32_t ends = 0;  // requests that are over once all of this is sent
   int descriptor = -1;     // goes with the first byte
 

@@ -49,7 +49,9 @@ ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadlin
 bool ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::size_t payload_max,
                          std::uint64_t consumed) {
   viewer_ = viewer;
-  wire::DataTable table;
+  wire::DataTable& table = out.table;
+  table.pieces.clear();
+  table.hashes.clear();
   const bool is_over = fill(node, out, payload_max, table);
   if (!table.pieces.empty() && out.is_leasing()) {
     Counters::add(node.counters.leases);

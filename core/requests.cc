@@ -192,7 +192,8 @@ void SmallRequest::meta(Node& node, const wire::Item& item) {
 void SmallRequest::list(Node& node, wire::Bytes& out) {
   if (body_.items.empty() || body_.items.size() > 2) return end(out, Status::invalid);
   const wire::Item& what = body_.items[0];
-  std::string_view after = body_.items.size() == 2 ? body_.items[1].name : std::string_view{};
+  std::string_view after;
+  if (body_.items.size() == 2) after = body_.items[1].name;
   std::vector<wire::ListEntry> entries;
   bool is_more = false;
   if (is_page(what)) {

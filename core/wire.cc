@@ -1,20 +1,18 @@
 #include "wire.h"
 
-#include <bit>
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
-#include <type_traits>
 
-#include <xxhash.h>
+#include "checksum.h"
 
 namespace gd2fs::wire {
 
-static_assert(std::endian::native == std::endian::little,
-              "the wire is little-endian, and so is this code");
-
 namespace {
 
-constexpr std::size_t CHECK_AT = 12;  // of the header's check
+constexpr std::size_t CHECK_AT = 12;           // of the header's check
+constexpr std::size_t CHECKED_AT_ONCE = 1024;  // a frame up to here is put together for its check
 constexpr std::size_t DATA_PIECE_BYTES = 24;
 constexpr std::size_t GRANT_BYTES = 16;
 
@@ -27,27 +25,22 @@ T load(View from, std::size_t at) {
 }
 
 template <class T>
-void append(Bytes& out, T value) {
-  const std::size_t at = out.size();
-  out.resize(at + sizeof value);
-  std::memcpy(out.data() + at, &value, sizeof value);  // just made room for it
-}
-
-template <class T>
 void store(std::span<std::byte> into, std::size_t at, T value) {
   std::memcpy(into.data() + at, &value,
               sizeof value);  // `at` is inside: the caller checked the size
 }
 
 std::uint32_t check_of(View header, View table) {
-  std::array<std::byte, HEADER_BYTES> zeroed;
-  std::memcpy(zeroed.data(), header.data(), HEADER_BYTES);
-  store<std::uint32_t>(zeroed, CHECK_AT, 0);
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, zeroed.data(), zeroed.size());
-  XXH3_64bits_update(&state, table.data(), table.size());
-  return static_cast<std::uint32_t>(XXH3_64bits_digest(&state));
+  std::array<std::byte, CHECKED_AT_ONCE> frame;
+  std::memcpy(frame.data(), header.data(), HEADER_BYTES);
+  store<std::uint32_t>(frame, CHECK_AT, 0);
+  if (table.size() <= frame.size() - HEADER_BYTES) {
+    std::copy(table.begin(), table.end(), frame.begin() + HEADER_BYTES);
+    const auto bytes = View(frame).first(HEADER_BYTES + table.size());
+    return static_cast<std::uint32_t>(checksum(bytes));
+  }
+  const ChecksumRun runs[] = {{frame.data(), HEADER_BYTES}, {table.data(), table.size()}};
+  return static_cast<std::uint32_t>(checksum(runs));
 }
 
 bool is_kind(std::uint8_t kind) {
@@ -89,10 +82,6 @@ FrameWriter::FrameWriter(Bytes& out, Kind kind, std::uint64_t request, std::uint
   out_.resize(start_ + HEADER_BYTES);
 }
 
-void FrameWriter::u8(std::uint8_t value) { append(out_, value); }
-void FrameWriter::u16(std::uint16_t value) { append(out_, value); }
-void FrameWriter::u32(std::uint32_t value) { append(out_, value); }
-void FrameWriter::u64(std::uint64_t value) { append(out_, value); }
 void FrameWriter::bytes(View value) { out_.insert(out_.end(), value.begin(), value.end()); }
 void FrameWriter::text(std::string_view value) { bytes(std::as_bytes(std::span(value))); }
 
@@ -128,37 +117,11 @@ void restamp(std::span<std::byte> frame, std::uint64_t consumed) {
 
 // ---- tables --------------------------------------------------------------------------
 
-View TableReader::bytes(std::size_t count) {
-  if (count > rest_.size()) {
-    ok_ = false;
-    rest_ = {};
-    return {};
-  }
-  const View taken = rest_.first(count);
-  rest_ = rest_.subspan(count);
-  return taken;
-}
-
 std::string_view TableReader::text(std::size_t count) {
   const View taken = bytes(count);
   // Bytes are read as characters: any object may be viewed as char.
   return {reinterpret_cast<const char*>(taken.data()), taken.size()};
 }
-
-namespace {
-
-template <class T>
-T take(TableReader& table) {
-  const View taken = table.bytes(sizeof(T));
-  return taken.size() == sizeof(T) ? load<T>(taken, 0) : T{};
-}
-
-}  // namespace
-
-std::uint8_t TableReader::u8() { return take<std::uint8_t>(*this); }
-std::uint16_t TableReader::u16() { return take<std::uint16_t>(*this); }
-std::uint32_t TableReader::u32() { return take<std::uint32_t>(*this); }
-std::uint64_t TableReader::u64() { return take<std::uint64_t>(*this); }
 
 // ---- bytes ---------------------------------------------------------------------------
 
@@ -166,22 +129,18 @@ void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const Da
                  std::uint64_t consumed) {
   FrameWriter frame(out, Kind::data, request, flags);
   std::size_t payload = 0;
+  Fields fields = frame.room(table.pieces.size() * DATA_PIECE_BYTES);
   for (const DataPiece& piece : table.pieces) {
-    frame.u16(piece.item);
-    frame.u16(piece.hashes);
-    frame.u32(piece.length);
-    frame.u64(piece.offset);
-    frame.u64(piece.tag);
+    fields.put(piece.item).put(piece.hashes).put(piece.length).put(piece.offset).put(piece.tag);
     payload += piece.length;
   }
   frame.bytes(std::as_bytes(std::span(table.hashes)));
   frame.finish(static_cast<std::uint16_t>(table.pieces.size()), payload, consumed);
 }
 
-std::optional<DataTable> decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes) {
+bool decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes, DataTable& out) {
   TableReader table(bytes);
-  if (bytes.size() < items * DATA_PIECE_BYTES) return {};
-  DataTable out;
+  if (bytes.size() < items * DATA_PIECE_BYTES) return false;
   out.pieces.resize(items);
   std::size_t hashes = 0;
   std::uint64_t payload = 0;
@@ -191,14 +150,20 @@ std::optional<DataTable> decode_data(View bytes, std::uint16_t items, std::size_
     piece.length = table.u32();
     piece.offset = table.u64();
     piece.tag = table.u64();
-    if (piece.hashes != 0 && piece.hashes != blocks_of(piece.length)) return {};
-    if (piece.length == 0 || piece.item >= ITEMS_MAX) return {};
+    if (piece.hashes != 0 && piece.hashes != blocks_of(piece.length)) return false;
+    if (piece.length == 0 || piece.item >= ITEMS_MAX) return false;
     hashes += piece.hashes;
     payload += piece.length;
   }
-  if (payload != payload_bytes || table.left() != hashes * sizeof(std::uint64_t)) return {};
+  if (payload != payload_bytes || table.left() != hashes * sizeof(std::uint64_t)) return false;
   out.hashes.resize(hashes);
   for (std::uint64_t& hash : out.hashes) hash = table.u64();
+  return true;
+}
+
+std::optional<DataTable> decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes) {
+  DataTable out;
+  if (!decode_data(bytes, items, payload_bytes, out)) return {};
   return out;
 }
 

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,61 +24,11 @@
 
 #include "error.h"
 #include "limits.h"
+#include "wire_frame.h"
 
 namespace gd2fs::wire {
 
-using Bytes = std::vector<std::byte>;
-using View = std::span<const std::byte>;
-
-inline constexpr std::uint32_t MAGIC = 0x46324447;  // "GD2F"
-inline constexpr std::uint16_t VERSION = 1;
-
-enum class Kind : std::uint8_t {
-  hello = 1,
-  challenge = 2,
-  proof = 3,
-  welcome = 4,
-  request = 5,
-  response = 6,
-  data = 7,
-  grant = 8,
-  ack = 9,
-  acked = 10,
-  cancel = 11,
-  map = 12,
-  lease = 13,
-  release = 14,
-  goodbye = 15,
-};
-
-enum class Op : std::uint8_t {
-  exists = 1,
-  get = 2,
-  read = 3,
-  meta = 4,
-  offer = 5,
-  create = 6,
-  commit = 7,
-  publish = 8,
-  truncate = 9,
-  unlink = 10,
-  drop = 11,
-  list = 12,
-  advise = 13,
-  ping = 14,
-  replicate = 64,
-  pull = 65,
-  epoch = 66,
-  is_listed = 67,
-  move = 68,  // between nodes only
-};
-
-// Header flags.
-inline constexpr std::uint8_t LAST = 1;
-inline constexpr std::uint8_t SPLICED = 2;
-inline constexpr std::uint8_t EAGER = 4;
-inline constexpr std::uint8_t CONFIRM = 8;
-inline constexpr std::uint8_t MORE = 16;
+// ---- handshake -----------------------------------------------------------------------
 
 // Capabilities: what a side can do. Unknown bits are ignored. SHM and VIEW are wanted in HELLO, and
 // granted for this very stream in CHALLENGE.
@@ -85,88 +36,6 @@ inline constexpr std::uint64_t SPLICE_HOLDS = 1;  // server: splices. client: sa
 inline constexpr std::uint64_t NO_VERIFY = 2;
 inline constexpr std::uint64_t SHM = 4;    // reads are answered with LEASE
 inline constexpr std::uint64_t VIEW = 32;  // ITEM_VIEW
-
-// Item flags.
-inline constexpr std::uint16_t ITEM_PAGE = 1;
-inline constexpr std::uint16_t ITEM_NO_VERIFY = 2;
-inline constexpr std::uint16_t ITEM_VIEW = 4;
-inline constexpr std::uint16_t ITEM_PIN = 8;
-inline constexpr std::uint16_t ITEM_PROBE = 16;  // no LRU touch
-inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
-inline constexpr std::uint16_t ITEM_REPLACE = 128;   // COMMIT: the file becomes just this write
-inline constexpr std::uint16_t ITEM_RANGE =
-    256;  // GET: what the page has of these bytes, perhaps none
-inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
-
-struct Header {
-  std::uint32_t frame_bytes = 0;  // after this header
-  std::uint32_t table_bytes = 0;
-  Kind kind = Kind::hello;
-  std::uint8_t flags = 0;
-  std::uint16_t items = 0;
-  std::uint32_t check = 0;  // XXH3-64 low half over the header with check = 0, then the table
-  std::uint64_t request = 0;
-  std::uint64_t consumed = 0;  // payload bytes that the sender has copied out of this stream so far
-
-  std::uint32_t payload_bytes() const noexcept { return frame_bytes - table_bytes; }
-};
-
-/// Reads 32 bytes. Nothing when a length is over its limit, the kind is unknown, or table > frame.
-std::optional<Header> decode_header(View header);
-/// Is the check of this header right for this table?
-bool check_matches(View header, View table);
-
-/// Starts a frame in `out`: room for the header; the table is appended next.
-/// `finish` then fills lengths and check in. Payload is not part of `out`.
-class FrameWriter {
- public:
-  FrameWriter(Bytes& out, Kind kind, std::uint64_t request, std::uint8_t flags = 0);
-
-  void u8(std::uint8_t value);
-  void u16(std::uint16_t value);
-  void u32(std::uint32_t value);
-  void u64(std::uint64_t value);
-  void bytes(View value);
-  void text(std::string_view value);
-  std::size_t table_bytes() const noexcept;
-  /// Overwrites a u32 that was written at `table_bytes() == at`.
-  void patch_u32(std::size_t at, std::uint32_t value);
-
-  /// `consumed` may be rewritten later with `restamp`.
-  void finish(std::uint16_t items, std::size_t payload_bytes, std::uint64_t consumed);
-
- private:
-  Bytes& out_;
-  std::size_t start_;
-  Kind kind_;
-  std::uint8_t flags_;
-  std::uint64_t request_;
-};
-
-/// Writes a fresh `consumed` into the finished frame that starts at `frame[0]`, and its check
-/// again.
-void restamp(std::span<std::byte> frame, std::uint64_t consumed);
-
-/// Reads a table front to back. After the first read past the end every read answers zero and
-/// `ok()` is false.
-class TableReader {
- public:
-  explicit TableReader(View table) : rest_(table) {}
-  std::uint8_t u8();
-  std::uint16_t u16();
-  std::uint32_t u32();
-  std::uint64_t u64();
-  View bytes(std::size_t count);             // points into the table
-  std::string_view text(std::size_t count);  // points into the table
-  std::size_t left() const noexcept { return rest_.size(); }
-  bool ok() const noexcept { return ok_; }
-
- private:
-  View rest_;
-  bool ok_ = true;
-};
-
-// ---- handshake -----------------------------------------------------------------------
 
 enum class StreamClass : std::uint8_t { small = 0, bulk = 1, node = 2 };
 
@@ -244,6 +113,64 @@ std::optional<Map> decode_map(View table);
 
 // ---- requests ------------------------------------------------------------------------
 
+enum class Op : std::uint8_t {
+  exists = 1,
+  get = 2,
+  read = 3,
+  meta = 4,
+  offer = 5,
+  create = 6,
+  commit = 7,
+  publish = 8,
+  truncate = 9,
+  unlink = 10,
+  drop = 11,
+  list = 12,
+  advise = 13,
+  ping = 14,
+  replicate = 64,
+  pull = 65,
+  epoch = 66,
+  is_listed = 67,
+  move = 68,  // between nodes only
+};
+
+// Item flags.
+inline constexpr std::uint16_t ITEM_PAGE = 1;
+inline constexpr std::uint16_t ITEM_NO_VERIFY = 2;
+inline constexpr std::uint16_t ITEM_VIEW = 4;
+inline constexpr std::uint16_t ITEM_PIN = 8;
+inline constexpr std::uint16_t ITEM_PROBE = 16;  // no LRU touch
+inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
+inline constexpr std::uint16_t ITEM_REPLACE = 128;   // COMMIT: the file becomes just this write
+inline constexpr std::uint16_t ITEM_RANGE =
+    256;  // GET: what the page has of these bytes, perhaps none
+inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
+
+/// The name of an item: a copy of its own, or a view of memory that outlives the item.
+class Name {
+ public:
+  Name() = default;
+  Name(std::string_view text);
+  Name(const std::string& text) : Name(std::string_view(text)) {}
+  Name(const char* text) : Name(std::string_view(text)) {}
+  Name(const Name& other);
+  Name(Name&& other) noexcept = default;
+  Name& operator=(const Name& other) { return *this = Name(other); }
+  Name& operator=(Name&& other) noexcept = default;
+  /// Not a copy: `text` outlives the name and all its copies.
+  static Name borrowed(std::string_view text) noexcept;
+
+  operator std::string_view() const noexcept { return text_; }
+  std::size_t size() const noexcept { return text_.size(); }
+  bool empty() const noexcept { return text_.empty(); }
+  friend bool operator==(const Name& name, std::string_view text) { return name.text_ == text; }
+
+ private:
+  std::string_view text_;
+  std::unique_ptr<char[]> own_;
+};
+
 struct RequestHead {
   Op op = Op::ping;
   std::uint8_t priority = 0;
@@ -264,7 +191,7 @@ struct RequestHead {
 ///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
 ///         chunk bytes, and the length may be 0.
 struct Item {
-  std::string name;  // a path, or `namespace NUL key` with ITEM_PAGE
+  Name name;  // a path, or `namespace NUL key` with ITEM_PAGE
   std::uint16_t flags = 0;
   std::uint64_t chunk = 0;
   std::uint64_t offset = 0;
@@ -280,6 +207,7 @@ struct Item {
 struct Request {
   RequestHead head;
   std::vector<Item> items;
+  std::shared_ptr<const char[]> names{};  // what borrowed names of the items lie in; or nothing
 };
 
 /// 8, 48 or 64; 0 for an unknown op.
@@ -387,7 +315,9 @@ inline constexpr std::size_t blocks_of(std::uint64_t bytes) noexcept {
 /// Header and table of a DATA frame; the payload follows on the socket.
 void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const DataTable& table,
                  std::uint64_t consumed);
-/// Nothing unless hashes and lengths add up to the table and to `payload_bytes`.
+/// Into a table that is used again and again. False, unless hashes and lengths add up to the table
+/// and to `payload_bytes`; then `out` means nothing.
+bool decode_data(View table, std::uint16_t items, std::size_t payload_bytes, DataTable& out);
 std::optional<DataTable> decode_data(View table, std::uint16_t items, std::size_t payload_bytes);
 
 /// Where payload lies in the arena, which the reader has mapped.

@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace gd2fs::wire {
@@ -9,6 +10,21 @@ namespace {
 constexpr std::size_t REQUEST_HEAD_BYTES = 32;
 
 }  // namespace
+
+Name::Name(std::string_view text) : own_(std::make_unique<char[]>(text.size())) {
+  std::copy(text.begin(), text.end(), own_.get());
+  text_ = {own_.get(), text.size()};
+}
+
+Name::Name(const Name& other) : text_(other.text_) {
+  if (other.own_ != nullptr) *this = Name(other.text_);
+}
+
+Name Name::borrowed(std::string_view text) noexcept {
+  Name name;
+  name.text_ = text;
+  return name;
+}
 
 std::size_t item_bytes(Op op) noexcept {
   switch (op) {
@@ -36,24 +52,19 @@ std::size_t request_table_bytes(Op op, std::size_t items, std::size_t names_byte
 
 namespace {
 
-void encode_item(FrameWriter& frame, const Item& item, std::size_t width, std::uint32_t name_at) {
-  frame.u32(name_at);
-  frame.u16(static_cast<std::uint16_t>(item.name.size()));
-  frame.u16(item.flags);
+void encode_item(Fields& fields, const Item& item, std::size_t width, std::uint32_t name_at) {
+  fields.put(name_at).put(static_cast<std::uint16_t>(item.name.size())).put(item.flags);
   if (width == 48) {
-    for (const std::uint64_t value : {item.chunk, item.offset, item.length, item.tag})
-      frame.u64(value);
-    frame.u32(item.sink);
-    frame.u32(item.ttl_s);
+    fields.put(item.chunk).put(item.offset).put(item.length).put(item.tag);
+    fields.put(item.sink).put(item.ttl_s);
   } else if (width == 64) {
-    for (const std::uint64_t value : {item.gen, item.seen_seq, item.tag, item.offset, item.length,
-                                      item.if_size, std::uint64_t{item.ttl_s}})
-      frame.u64(value);
+    fields.put(item.gen).put(item.seen_seq).put(item.tag).put(item.offset).put(item.length);
+    fields.put(item.if_size).put(std::uint64_t{item.ttl_s});
   }
 }
 
-/// Reads the fixed part; the name is looked up in `names`. False when it lies outside.
-bool decode_item(TableReader& table, std::size_t width, View names, Item& item) {
+/// Reads the fixed part; the name is a part of `names`. False when it lies outside.
+bool decode_item(TableReader& table, std::size_t width, std::string_view names, Item& item) {
   const std::uint32_t name_at = table.u32();
   const std::uint16_t name_bytes = table.u16();
   item.flags = table.u16();
@@ -71,8 +82,7 @@ bool decode_item(TableReader& table, std::size_t width, View names, Item& item) 
   if (!table.ok() || name_bytes > NAME_BYTES_MAX || name_at > names.size() ||
       name_bytes > names.size() - name_at)
     return false;
-  TableReader name(names.subspan(name_at));
-  item.name = name.text(name_bytes);
+  item.name = Name::borrowed(names.substr(name_at, name_bytes));
   return true;
 }
 
@@ -95,8 +105,9 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   frame.u32(0);  // sinks_bytes: RDMA only
   frame.u64(body.head.trace);
   std::uint32_t name_at = 0;
+  Fields fields = frame.room(body.items.size() * width);
   for (const Item& item : body.items) {
-    encode_item(frame, item, width, name_at);
+    encode_item(fields, item, width, name_at);
     name_at += static_cast<std::uint32_t>(item.name.size());
   }
   for (const Item& item : body.items) frame.text(item.name);
@@ -119,10 +130,15 @@ std::optional<Request> decode_request(View bytes, std::uint16_t items) {
   if (width != item_bytes(out.head.op) || sinks_bytes != 0 || items > ITEMS_MAX ||
       table.left() != items * width + names_bytes)
     return {};
-  const View names = bytes.last(names_bytes);
+  const View text = bytes.last(names_bytes);
+  auto names = std::make_unique<char[]>(text.size());
+  std::transform(text.begin(), text.end(), names.get(),
+                 [](std::byte each) { return static_cast<char>(each); });
+  const std::string_view all(names.get(), text.size());
+  out.names = std::move(names);
   out.items.resize(items);
   for (Item& item : out.items)
-    if (!decode_item(table, width, names, item)) return {};
+    if (!decode_item(table, width, all, item)) return {};
   return out;
 }
 

@@ -14,14 +14,10 @@ constexpr std::size_t SEGMENT_BYTES = 32;
 namespace {
 
 void encode_items(FrameWriter& frame, std::span<const ResponseItem> items) {
+  Fields fields = frame.room(items.size() * RESPONSE_ITEM_BYTES);
   for (const ResponseItem& item : items) {
-    frame.u16(item.item);
-    frame.u8(static_cast<std::uint8_t>(item.status));
-    frame.u8(item.tier);
-    frame.u32(item.detail);
-    frame.u64(item.length);
-    frame.u64(item.gen);
-    frame.u64(item.seq);
+    fields.put(item.item).put(item.status).put(item.tier).put(item.detail);
+    fields.put(item.length).put(item.gen).put(item.seq);
   }
 }
 
@@ -29,12 +25,9 @@ void encode_meta_body(FrameWriter& frame, const MetaBody& body) {
   frame.u64(body.size);
   frame.u32(static_cast<std::uint32_t>(body.segments.size()));
   frame.u32(body.ttl_s);
-  for (const Segment& segment : body.segments) {
-    frame.u64(segment.chunk);
-    frame.u32(segment.offset);
-    frame.u32(segment.length);
-    frame.u64(segment.tag);
-    frame.u64(segment.seq);
+  Fields fields = frame.room(body.segments.size() * SEGMENT_BYTES);
+  for (const Segment& each : body.segments) {
+    fields.put(each.chunk).put(each.offset).put(each.length).put(each.tag).put(each.seq);
   }
 }
 
