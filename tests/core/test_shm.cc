@@ -327,7 +327,9 @@ namespace {
 
 /// A cluster of one real node, whose map also has a fake one; and a page that the fake one owns.
 struct Pretended {
-  LocalCluster cluster{1, 64 * MiB, {}, {}, Rung::plain, {"fake=127.0.0.1:1"}};
+  // A port of its own gives it a socket name that no other test has.
+  LocalCluster cluster{1,  64 * MiB,    {},
+                       {}, Rung::plain, {"fake=127.0.0.1:" + std::to_string(free_port())}};
   Arena arena = shared_arena();
   std::string key;
 
