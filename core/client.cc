@@ -36,13 +36,6 @@ std::string page_buffers_fault(std::span<const std::string> keys, std::span<cons
   return buffers_fault(buffers, !is_put);
 }
 
-std::vector<std::string> names_of(std::string_view name_space, std::span<const std::string> keys) {
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const std::string& key : keys) names.push_back(page_name(name_space, key));
-  return names;
-}
-
 std::string range_fault(std::string_view path, std::uint64_t offset,
                         std::span<const Buffer> buffers, bool is_written) {
   if (std::string fault = path_fault(path); !fault.empty()) return fault;
@@ -92,7 +85,7 @@ class NetworkClient : public Client {
                           const CallOptions& options) override {
     Started call(*this, options);
     if (!call.passes(batch_fault(name_space, keys))) return call.operation();
-    start_drop(call.context(), names_of(name_space, keys), call.on_end());
+    start_drop(call.context(), PageNames(name_space, keys), call.on_end());
     return call.operation();
   }
 
@@ -276,7 +269,7 @@ class NetworkClient : public Client {
     const bool has_buffers = action != PageAction::exists;
     if (has_buffers && !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
       return call.operation();
-    start_pages(call.context(), action, names_of(name_space, keys),
+    start_pages(call.context(), action, PageNames(name_space, keys),
                 std::vector<Buffer>(buffers.begin(), buffers.end()), call.on_end());
     return call.operation();
   }

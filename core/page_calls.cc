@@ -18,8 +18,8 @@ constexpr std::uint32_t CORRUPT_MAX = 1;              // wrong sums forgiven to 
 
 class PageBatch : public Call {
  public:
-  PageBatch(CallContext context, PageAction action, std::vector<std::string> names,
-            std::vector<Buffer> buffers, OnEnd on_end)
+  PageBatch(CallContext context, PageAction action, PageNames names, std::vector<Buffer> buffers,
+            OnEnd on_end)
       : Call(std::move(context), std::move(on_end)),
         action_(action),
         names_(std::move(names)),
@@ -82,20 +82,20 @@ class PageBatch : public Call {
   }
 
   const PageAction action_;
-  std::vector<std::string> names_;  // moved into a request and back while a page is not settled
+  const PageNames names_;
   const std::vector<Buffer> buffers_;
   std::vector<Page> pages_;
   const std::uint64_t tag_;
-  std::vector<std::vector<Part>> parts_;           // beside sent(): the parts of each request
-  std::map<std::uint32_t, Ranges> ranges_;         // of this round, by page
-  std::uint32_t retry_ms_ = 0;                     // the longest pause that a node asked for
-  bool has_progress_ = false;                      // something was settled in this round
+  std::vector<std::vector<Part>> parts_;    // beside sent(): the parts of each request
+  std::map<std::uint32_t, Ranges> ranges_;  // of this round, by page
+  std::uint32_t retry_ms_ = 0;              // the longest pause that a node asked for
+  bool has_progress_ = false;               // something was settled in this round
 };
 
 /// Whom to ask for a page. False: nobody is left, and it is settled.
 bool PageBatch::route(std::size_t page, std::size_t& node) {
   Page& entry = pages_[page];
-  const std::string& name = names_[page];
+  const std::string_view name = names_[page];
   if (entry.rank == 0) {
     node = home_of(name, 0);
     if (!network().link(node).is_down()) return true;
@@ -162,6 +162,7 @@ void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
   for (const Part& part : parts_of(pages)) {
     if (cutter.begins(names_[part.page].size(), part.bytes)) {
       out.push_back({node, new_rpc(op)});
+      out.back().rpc->request.names = names_.memory();
       parts_.emplace_back();
     }
     parts_.back().push_back(part);
@@ -172,7 +173,7 @@ void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
 void PageBatch::add(Rpc& rpc, const Part& part) {
   const std::uint32_t page = part.page;
   wire::Item item;
-  item.name = part.is_range ? names_[page] : std::move(names_[page]);
+  item.name = wire::Name::borrowed(names_[page]);
   item.flags = part.is_range ? wire::ITEM_PAGE | wire::ITEM_RANGE : wire::ITEM_PAGE;
   if (options().is_probe || action_ == PageAction::exists) item.flags |= wire::ITEM_PROBE;
   if (action_ == PageAction::exists) return rpc.add(std::move(item));
@@ -188,7 +189,7 @@ void PageBatch::add(Rpc& rpc, const Part& part) {
 void PageBatch::collect() {
   Status ended = Status::ok;
   for (std::size_t request = 0; request < parts_.size(); ++request) {
-    Rpc& rpc = *sent()[request].rpc;
+    const Rpc& rpc = *sent()[request].rpc;
     if (rpc.status == Status::cancelled) ended = Status::cancelled;
     for (std::size_t item = 0; item < parts_[request].size(); ++item) {
       const Part& part = parts_[request][item];
@@ -196,7 +197,6 @@ void PageBatch::collect() {
         merge(ranges_[part.page], rpc, item);
       } else {
         take(part.page, rpc, item);
-        names_[part.page] = std::move(rpc.request.items[item].name);
       }
     }
   }
@@ -309,7 +309,7 @@ void PageBatch::end() {
 /// Asks the first two of each page's order: one of them has it, unless more nodes were away.
 class PageDrop : public Call {
  public:
-  PageDrop(CallContext context, std::vector<std::string> names, OnEnd on_end)
+  PageDrop(CallContext context, PageNames names, OnEnd on_end)
       : Call(std::move(context), std::move(on_end)), names_(std::move(names)) {}
 
   void run() {
@@ -331,11 +331,12 @@ class PageDrop : public Call {
     for (const std::uint32_t page : pages) {
       if (cutter.begins(names_[page].size(), 0)) {
         out.push_back({node, new_rpc(wire::Op::drop)});
+        out.back().rpc->request.names = names_.memory();
         parts_.emplace_back();
       }
       parts_.back().push_back(page);
       wire::Item item;
-      item.name = names_[page];
+      item.name = wire::Name::borrowed(names_[page]);
       item.flags = wire::ITEM_PAGE;
       out.back().rpc->add(std::move(item));
     }
@@ -357,20 +358,20 @@ class PageDrop : public Call {
     finish(std::move(outcome));
   }
 
-  const std::vector<std::string> names_;
+  const PageNames names_;
   std::vector<std::vector<std::uint32_t>> parts_;
 };
 
 }  // namespace
 
-void start_pages(CallContext context, PageAction action, std::vector<std::string> names,
+void start_pages(CallContext context, PageAction action, PageNames names,
                  std::vector<Buffer> buffers, Call::OnEnd on_end) {
   std::make_shared<PageBatch>(std::move(context), action, std::move(names), std::move(buffers),
                               std::move(on_end))
       ->run();
 }
 
-void start_drop(CallContext context, std::vector<std::string> names, Call::OnEnd on_end) {
+void start_drop(CallContext context, PageNames names, Call::OnEnd on_end) {
   std::make_shared<PageDrop>(std::move(context), std::move(names), std::move(on_end))->run();
 }
 
