@@ -19,9 +19,12 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
       options_(std::move(options)),
       on_down_(std::move(on_down)),
       keeper_(std::make_shared<LeaseKeeper>(*this, options_.socket_name, options_.hello)),
+      heard_ms_(options_.streams),
       addresses_(std::move(addresses)),
       is_ready_(options_.streams),
-      transports_(options_.streams) {
+      transports_(options_.streams),
+      is_doubtful_(options_.streams),
+      has_failed_(std::max<std::size_t>(options_.local.size(), 1)) {
   for (std::size_t at = 0; at < options_.streams; ++at) {
     IoThread& thread = *threads[(first_thread + at) % threads.size()];
     streams_.push_back(std::make_unique<Stream>(*this, thread, at));
@@ -69,13 +72,19 @@ void Link::submit(std::vector<RpcRef> rpcs) {
       [refused = std::move(refused), why] { finish_all(refused, why); });
 }
 
-/// Who is woken for so many new requests: those that are connected, in turn, then the others.
+/// Who is woken for so many new requests: those that are connected, in turn, then the others; at
+/// first one for each local address, as nobody knows yet which of them serve. Last come those that
+/// have been silent for a while: they take nothing.
 std::vector<Stream*> Link::choose_streams(std::size_t count) {
+  if (count != 0 && ready_count_ == 0) count = std::max(count, options_.local.size());
   std::vector<Stream*> chosen;
-  for (const bool is_ready : {true, false}) {
+  const auto rank_of = [this](std::size_t stream) {
+    return is_doubtful_[stream] ? 2 : is_ready_[stream] ? 0 : 1;
+  };
+  for (const int rank : {0, 1, 2}) {
     for (std::size_t at = 0; at < streams_.size() && chosen.size() < count; ++at) {
       const std::size_t stream = (next_stream_ + at) % streams_.size();
-      if (is_ready_[stream] == is_ready) chosen.push_back(streams_[stream].get());
+      if (rank_of(stream) == rank) chosen.push_back(streams_[stream].get());
     }
   }
   ++next_stream_;
@@ -208,13 +217,34 @@ void Link::take_all(std::vector<RpcRef>& out) {
 bool Link::wants_stream(std::size_t index, std::int64_t now) const {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
-  if (is_down_) return index == 0 && now >= retry_at_ms_;  // one stream looks for it
+  if (is_down_) return index == looking_ && now >= retry_at_ms_;  // one stream looks for it
   return !small_.empty() || !bulk_.empty();
 }
 
 std::int64_t Link::retry_at(std::size_t index) const {
   const std::lock_guard lock(mutex_);
-  return is_down_ && index == 0 && !is_closed_ ? retry_at_ms_ : NEVER_MS;
+  return is_down_ && index == looking_ && !is_closed_ ? retry_at_ms_ : NEVER_MS;
+}
+
+bool Link::may_connect() const {
+  const std::lock_guard lock(mutex_);
+  return !is_closed_ && !is_down_;
+}
+
+bool Link::others_heard_since(std::size_t index, std::int64_t since) const noexcept {
+  for (std::size_t at = 0; at < heard_ms_.size(); ++at)
+    if (at != index && heard_ms_[at].load() >= since) return true;
+  return false;
+}
+
+void Link::doubt(std::size_t index) {
+  for (std::size_t at = 0; at < streams_.size(); ++at)
+    if (at != index) streams_[at]->thread().post([stream = streams_[at].get()] { stream->look(); });
+}
+
+void Link::set_doubtful(std::size_t index, bool is_doubtful) {
+  const std::lock_guard lock(mutex_);
+  is_doubtful_[index] = is_doubtful;
 }
 
 void Link::stream_connecting() {
@@ -231,22 +261,42 @@ void Link::stream_connected(std::size_t index, Transport transport) {
   transports_[index] = transport;
   is_down_ = false;
   retry_ms_ = 0;
+  has_failed_.assign(has_failed_.size(), false);
 }
 
-std::int64_t Link::stream_failed(const std::string& reason) {
+std::int64_t Link::stream_failed(std::size_t index, const std::string& reason) {
   std::vector<RpcRef> failed;
   std::int64_t retry_at_ms = NEVER_MS;
+  std::size_t looking = index;
   {
     const std::lock_guard lock(mutex_);
     assert(connecting_count_ > 0);
     --connecting_count_;
     last_fault_ = reason;
-    if (ready_count_ == 0 && connecting_count_ == 0) go_down(failed);
+    const bool is_alone = ready_count_ == 0 && connecting_count_ == 0;
+    if (is_alone && !tries_another(index)) go_down(failed);
     if (is_down_) retry_at_ms = retry_at_ms_;
+    looking = looking_;
   }
+  if (looking != index) wake(looking);
   if (retry_at_ms != NEVER_MS && on_down_ != nullptr) on_down_();
   finish_all(failed, Status::unavailable);
   return retry_at_ms;
+}
+
+/// The node may be there, and only this local address of no use. True: one that has not been tried
+/// is next.
+bool Link::tries_another(std::size_t index) {
+  has_failed_[index % has_failed_.size()] = true;
+  const auto other = std::find(has_failed_.begin(), has_failed_.end(), false);
+  if (is_down_ || other == has_failed_.end()) return false;
+  looking_ = static_cast<std::size_t>(other - has_failed_.begin());
+  return true;
+}
+
+void Link::wake(std::size_t index) {
+  Stream* stream = streams_[index].get();
+  stream->thread().post([stream] { stream->pump(); });
 }
 
 void Link::stream_lost(std::size_t index, const std::string& reason) {
@@ -254,16 +304,20 @@ void Link::stream_lost(std::size_t index, const std::string& reason) {
   assert(ready_count_ > 0);
   --ready_count_;
   is_ready_[index] = false;
+  is_doubtful_[index] = false;
   last_fault_ = reason;
 }
 
 void Link::node_silent() {
   std::vector<RpcRef> failed;
+  std::size_t looking = 0;
   {
     const std::lock_guard lock(mutex_);
     last_fault_ = "it has gone silent";
     go_down(failed);
+    looking = looking_;
   }
+  wake(looking);
   for (const auto& stream : streams_)
     stream->thread().post([stream = stream.get()] { stream->lose("it has gone silent"); });
   finish_all(failed, Status::unavailable);
@@ -273,6 +327,7 @@ void Link::go_down(std::vector<RpcRef>& failed) {
   is_down_ = true;
   retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
   retry_at_ms_ = now_ms() + retry_ms_;
+  looking_ = (looking_ + 1) % streams_.size();  // by another path, if there is one
   take_all(failed);
 }
 

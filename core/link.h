@@ -68,19 +68,31 @@ class Link {
   /// Not later than the first deadline in the queue.
   std::int64_t next_deadline() const;
   void expire(std::int64_t now);
+  bool may_connect() const;
   void stream_connecting();
   void stream_connected(std::size_t index, Transport transport);
   const std::shared_ptr<LeaseKeeper>& keeper() const noexcept { return keeper_; }
+  /// Bytes came from the node, by this stream.
+  void heard(std::size_t index, std::int64_t now) noexcept { heard_ms_[index].store(now); }
+  /// Has another stream heard of the node since then?
+  bool others_heard_since(std::size_t index, std::int64_t since) const noexcept;
+  /// One stream has heard nothing for a while. The others look whether they do, and take its work.
+  void doubt(std::size_t index);
+  void set_doubtful(std::size_t index, bool is_doubtful);
+  /// Can a stream go down alone? With one path to the node all are lost together.
+  bool has_paths() const noexcept { return streams_.size() > 1; }
   /// The node's arena, mapped once for all streams. Takes the descriptor of one of them.
   Result<ArenaMapRef> map_arena(const tcp::Descriptor& descriptor, std::uint64_t bytes);
   /// A connection could not be made. When the next attempt is due.
-  std::int64_t stream_failed(const std::string& reason);
+  std::int64_t stream_failed(std::size_t index, const std::string& reason);
   void stream_lost(std::size_t index, const std::string& reason);
   /// A deadline passed and nothing was heard: the node counts as down.
   void node_silent();
 
  private:
+  bool tries_another(std::size_t index);
   void go_down(std::vector<RpcRef>& failed);
+  void wake(std::size_t index);
   void take_all(std::vector<RpcRef>& out);
   std::vector<Stream*> choose_streams(std::size_t count);
   static void finish_all(const std::vector<RpcRef>& rpcs, Status status);
@@ -90,6 +102,7 @@ class Link {
   const std::function<void()> on_down_;
   const std::shared_ptr<LeaseKeeper> keeper_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::atomic<std::int64_t>> heard_ms_;  // by stream: when bytes came last
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
   std::vector<tcp::Address> addresses_;
@@ -101,7 +114,10 @@ class Link {
   std::vector<bool> is_ready_;         // by stream
   std::vector<Transport> transports_;  // by stream, while it is ready
   std::weak_ptr<const ArenaMap> arena_map_;
-  std::size_t next_stream_ = 0;  // of streams_: the first to be woken
+  std::vector<bool> is_doubtful_;  // by stream: it has been silent for a while
+  std::vector<bool> has_failed_;   // by local address, since a stream was up last
+  std::size_t next_stream_ = 0;    // of streams_: the first to be woken
+  std::size_t looking_ = 0;        // of streams_: who looks for a node that is down
   std::atomic<bool> is_down_{false};
   bool is_closed_ = false;
   std::int64_t retry_at_ms_ = 0;

@@ -59,6 +59,7 @@ Outbound::Progress Outbound::send(int fd, std::uint64_t consumed) {
     message.msg_iovlen = std::min(runs_.size() - run_, RUNS_PER_SEND_MAX);
     const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
     if (sent >= 0) {
+      sent_bytes_ += static_cast<std::uint64_t>(sent);
       step_over(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return Progress::blocked;

@@ -30,6 +30,7 @@ class Outbound {
   /// `consumed`: payload bytes received so far, told in every frame.
   Progress send(int fd, std::uint64_t consumed);
   bool is_empty() const noexcept;
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }  // given to the system so far
 
  private:
   struct Upload {
@@ -55,6 +56,7 @@ class Outbound {
   std::size_t run_ = 0;              // of runs_: the first with bytes left
   std::uint64_t frame_request_ = 0;  // whose bodies runs_ points to; 0: nobody's
   wire::DataTable table_;
+  std::uint64_t sent_bytes_ = 0;
 };
 
 }  // namespace gd2fs

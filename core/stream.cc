@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "lease_reader.h"
 #include "link.h"
@@ -23,6 +24,7 @@ constexpr std::uint64_t ACK_BYTES_MIN = 64 * KiB;
 constexpr std::uint64_t ACK_BYTES_MAX = 4 * MiB;
 constexpr std::int64_t SILENT_MS = 1'000;  // no byte for so long, and a deadline passed
 constexpr std::uint32_t LOST_MAX = 2;      // streams that one request may outlive
+constexpr std::int64_t FRESH_MS = 5;       // heard within this: the path works
 constexpr std::int64_t RETRY_MS_MIN = 100;
 constexpr std::int64_t RETRY_MS_MAX = 2'000;
 constexpr std::int64_t UNIX_AGAIN_MS = 2'000;
@@ -127,7 +129,8 @@ void Stream::connect_failed(const std::string& reason) {
   if (leaves_unix(now_ms())) return;
   retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
   retry_at_ms_ = now_ms() + retry_ms_;
-  const std::int64_t link_retry_ms = link_.stream_failed(goodbye_.empty() ? reason : goodbye_);
+  const std::int64_t link_retry_ms =
+      link_.stream_failed(index_, goodbye_.empty() ? reason : goodbye_);
   thread_.wake_at(std::min(retry_at_ms_, link_retry_ms));
 }
 
@@ -247,11 +250,11 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   out_->limit_payload(payload_max);
   state_ = State::ready;
   candidate_ = 0;
-  retry_ms_ = 0;
   last_request_ = 0;
   acknowledged_ = 0;
   ack_bytes_ = std::clamp(challenge.hold_bytes_max / 4, ACK_BYTES_MIN, ACK_BYTES_MAX);
-  heard_ms_ = now_ms();
+  reached_bytes_ = 0;
+  hear(now_ms());
   link_.stream_connected(index_, transport());
 }
 
@@ -261,6 +264,7 @@ void Stream::close() {
   if (socket_) thread_.forget(socket_.get());
   socket_.close();
   arena_ = nullptr;  // a node that has ended gets its memory back
+  asked_ms_ = 0;
   state_ = State::idle;
 }
 
@@ -272,22 +276,25 @@ void Stream::lose(const std::string& reason) {
   }
   close();
   link_.stream_lost(index_, goodbye_.empty() ? reason : goodbye_);
-  release_pending(now_ms());
+  release_pending(now_ms(), true);
   // The state is whole again before anything is asked anew.
   thread_.post([this] { pump(); });
 }
 
-/// Asks again what may be asked again, and ends the rest.
-void Stream::release_pending(std::int64_t now) {
+/// Asks again what may be asked again, and ends the rest. `is_counted`: each can be lost so only a
+/// few times, as it may be what breaks the streams.
+void Stream::release_pending(std::int64_t now, bool is_counted) {
   std::unordered_map<std::uint64_t, Pending> pending;
   pending.swap(pending_);
   bulk_count_ = 0;
   std::vector<RpcRef> again;
+  if (held_ != nullptr) again.push_back(std::move(held_));  // never sent
+  held_ = nullptr;
   for (auto& [request, entry] : pending) {
     RpcRef rpc = std::move(entry.rpc);
     if (rpc == nullptr) continue;
     const bool is_repeatable = rpc->is_idempotent() && rpc->lost_count < LOST_MAX;
-    ++rpc->lost_count;
+    rpc->lost_count += is_counted ? 1 : 0;
     if (!rpc->is_idempotent()) {
       rpc->finish(Status::unknown);
     } else if (is_repeatable && now < rpc->deadline_ms) {
@@ -302,12 +309,24 @@ void Stream::release_pending(std::int64_t now) {
 // ---- requests ------------------------------------------------------------------------
 
 void Stream::take_work() {
+  const std::int64_t now = now_ms();
+  if (asked_ms_ != 0) return;  // does this path work? Others take what waits
+  if (held_ != nullptr) start(std::move(held_));
   const std::size_t room = std::min<std::size_t>(SMALL_MAX, challenge_.requests_max);
   while (pending_.size() < room) {
     RpcRef rpc = link_.take(bulk_count_ < BULK_MAX);
     if (rpc == nullptr) return;
+    if (is_to_ask_first(*rpc, now)) {
+      held_ = std::move(rpc);
+      return ask_for_word(now);
+    }
     start(std::move(rpc));
   }
+}
+
+/// What cannot be asked twice is not sent into a path that may be dead, when there are others.
+bool Stream::is_to_ask_first(const Rpc& rpc, std::int64_t now) const {
+  return !rpc.is_idempotent() && !is_unix_ && link_.has_paths() && now - heard_ms_ > FRESH_MS;
 }
 
 void Stream::start(RpcRef rpc) {
@@ -317,6 +336,7 @@ void Stream::start(RpcRef rpc) {
   if (rpc->is_view() && (challenge_.capabilities & wire::VIEW) == 0)
     return rpc->finish(Status::denied);
   if (pending_.empty()) heard_ms_ = now;
+  thread_.wake_at(heard_ms_ + Silence::MS_MIN / 2);
   const std::uint64_t request = ++last_request_;
   rpc->rewind();
   rpc->request.head.deadline_ms = static_cast<std::uint32_t>(rpc->deadline_ms - now);
@@ -336,7 +356,7 @@ void Stream::start(RpcRef rpc) {
   thread_.wake_at(rpc->deadline_ms);
   const bool is_bulk = rpc->is_bulk();
   bulk_count_ += is_bulk ? 1 : 0;
-  pending_.emplace(request, Pending{std::move(rpc), is_bulk});
+  pending_.emplace(request, Pending{std::move(rpc), is_bulk, false, now});
 }
 
 /// The call goes on without this request: no byte of its memory is touched from here on.
@@ -352,6 +372,9 @@ void Stream::let_go(std::uint64_t request, Pending& pending, Status status) {
 }
 
 void Stream::cancel(const OperationState* operation) {
+  const bool is_held_hit =
+      held_ != nullptr && (operation == nullptr || held_->operation.get() == operation);
+  if (is_held_hit) std::exchange(held_, nullptr)->finish(Status::cancelled);
   for (auto& [request, pending] : pending_) {
     if (pending.rpc == nullptr) continue;
     if (operation == nullptr || pending.rpc->operation.get() == operation)
@@ -413,6 +436,8 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
   // about the copy that it keeps: the request is lost with the stream.
   if (rpc != nullptr && rpc->has_corrupt() && tcp::has_hung_up(socket_.get())) return false;
   bulk_count_ -= found->second.is_bulk ? 1 : 0;
+  silence_.note(now_ms() - found->second.since_ms);
+  retry_ms_ = 0;  // this path works
   if (rpc != nullptr && rpc->is_to_confirm) {
     found->second.is_confirming = true;
     acknowledge(header.request, wire::CONFIRM);
@@ -429,6 +454,7 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
 
 /// Every byte up to the node's count was in place when it was copied.
 bool Stream::take_confirmation(const wire::Header& header) {
+  if (header.request == 0) return true;  // the word that was asked for
   const auto found = pending_.find(header.request);
   if (found == pending_.end() || !found->second.is_confirming) return false;
   RpcRef rpc = std::move(found->second.rpc);
@@ -467,7 +493,7 @@ void Stream::ready(std::uint32_t events) {
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     const Inbound::Progress progress = in_->receive(socket_.get(), TURN_BYTES);
-    heard_ms_ = now_ms();
+    hear(now_ms());
     if (progress == Inbound::Progress::closed) return lose("the connection was closed");
     if (progress == Inbound::Progress::broken) return lose("the node broke the protocol");
     const bool is_due = in_->consumed() - acknowledged_ >= ack_bytes_;
@@ -485,7 +511,98 @@ void Stream::read_on() {
   if (is_open && in_->has_staged()) ready(EPOLLIN);
 }
 
-bool Stream::is_silent(std::int64_t now) const { return now - heard_ms_ >= SILENT_MS; }
+// ---- silence -------------------------------------------------------------------------
+//
+// A path can die without a word: a cable, a switch. A stream that has waited for half its limit asks
+// the node for a word (a live one answers at once, whatever else it does), and has the others of the
+// link look too. When they hear the node and this one still does not, its path is given up: what it
+// had is asked anew by them. When nobody hears anything the node is at fault, and deadlines decide.
+
+void Stream::hear(std::int64_t now) {
+  heard_ms_ = now;
+  link_.heard(index_, now);
+  if (asked_ms_ == 0) return;
+  asked_ms_ = 0;
+  link_.set_doubtful(index_, false);
+}
+
+void Stream::ask_for_word(std::int64_t now) {
+  if (asked_ms_ != 0) return;
+  asked_ms_ = now;
+  acknowledge(0, wire::CONFIRM);
+  thread_.wake_at(now + silence_ms() / 2);
+}
+
+/// More patience when a request cannot be asked again elsewhere.
+std::int64_t Stream::silence_ms() const {
+  for (const auto& [request, pending] : pending_)
+    if (pending.rpc != nullptr && !pending.rpc->is_idempotent()) return Silence::MS_MAX;
+  return silence_.limit_ms();
+}
+
+void Stream::look() {
+  const std::int64_t now = now_ms();
+  if (state_ == State::idle && now >= retry_at_ms_ && link_.may_connect()) connect(now);
+  pump();
+  if (state_ != State::ready || is_unix_) return;
+  ask_for_word(now);
+  flush();
+}
+
+/// Bytes that get through say that the path works, as long as more are on their way: the last ones
+/// may be just the question for a word.
+void Stream::note_sent(std::int64_t now) {
+  const std::uint64_t waiting = tcp::unacknowledged_bytes(socket_.get());
+  const std::uint64_t reached = out_->sent_bytes() - std::min(waiting, out_->sent_bytes());
+  if (reached > reached_bytes_ && (waiting != 0 || !out_->is_empty())) sent_ms_ = now;
+  reached_bytes_ = reached;
+}
+
+/// When to look again.
+std::int64_t Stream::watch_silence(std::int64_t now) {
+  const bool is_waiting = !pending_.empty() || asked_ms_ != 0;
+  if (state_ != State::ready || is_unix_ || !is_waiting || !link_.has_paths()) return NEVER_MS;
+  note_sent(now);
+  const std::int64_t step_ms = silence_ms() / 2;
+  const std::int64_t quiet_at = std::max(heard_ms_, sent_ms_) + step_ms;
+  if (now < quiet_at) return quiet_at;
+  if (asked_ms_ == 0) {
+    ask_for_word(now);
+    link_.set_doubtful(index_, true);
+    link_.doubt(index_);
+    flush();
+    return now + step_ms;
+  }
+  if (now < asked_ms_ + step_ms) return asked_ms_ + step_ms;
+  // What this thread has had no time to read is no silence.
+  const bool is_lost =
+      link_.others_heard_since(index_, asked_ms_) && !tcp::has_bytes(socket_.get());
+  if (is_lost) give_up_silent(now);
+  return now + step_ms;
+}
+
+void Stream::give_up_silent(std::int64_t now) {
+  tcp::abandon(socket_);
+  close();
+  retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
+  retry_at_ms_ = now + retry_ms_;
+  link_.stream_lost(index_, "one of its paths has gone silent");
+  release_pending(now, false);
+  thread_.post([this] { pump(); });
+}
+
+std::int64_t Stream::expire_held(std::int64_t now) {
+  if (held_ == nullptr) return NEVER_MS;
+  if (now < held_->deadline_ms) return held_->deadline_ms;
+  std::exchange(held_, nullptr)->finish(Status::expired);
+  return NEVER_MS;
+}
+
+/// The node, not just the path.
+bool Stream::is_silent(std::int64_t now) const {
+  const std::int64_t since = now - SILENT_MS;
+  return heard_ms_ <= since && !link_.others_heard_since(index_, since);
+}
 
 std::int64_t Stream::tick(std::int64_t now) {
   link_.expire(now);
@@ -504,11 +621,13 @@ std::int64_t Stream::tick(std::int64_t now) {
       next = std::min(next, pending.rpc->deadline_ms);
     }
   }
+  next = std::min(next, expire_held(now));
   if (has_expired && is_silent(now)) {
     link_.node_silent();
   } else if (has_expired) {
     flush();
   }
+  next = std::min(next, watch_silence(now));
   if (state_ == State::idle) {
     pump();
     next = std::min(next, std::max(link_.retry_at(index_), retry_at_ms_));

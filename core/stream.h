@@ -14,6 +14,7 @@
 #include "io_thread.h"
 #include "outbound.h"
 #include "rpc.h"
+#include "silence.h"
 
 namespace gd2fs {
 
@@ -33,6 +34,9 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void tell_releases();
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const OperationState* operation);
+  /// Others of the link doubt that their path works: asks the node for a word by this one, and takes
+  /// what they leave.
+  void look();
   /// Gives the connection up. Its requests are asked again elsewhere, or end.
   void lose(const std::string& reason);
 
@@ -46,6 +50,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
     RpcRef rpc;  // nullptr: let go; its last frame is still to come
     bool is_bulk;
     bool is_confirming = false;  // all has come, but for the node's word that it was in place
+    std::int64_t since_ms = 0;
   };
 
   bool take_frame(const wire::Header& header, wire::View table) override;
@@ -70,11 +75,19 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void begin_greeting();
   void begin_ready(const wire::Challenge& challenge);
   void take_work();
+  bool is_to_ask_first(const Rpc& rpc, std::int64_t now) const;
   void start(RpcRef rpc);
   void let_go(std::uint64_t request, Pending& pending, Status status);
   void flush();
   void acknowledge(std::uint64_t request, std::uint8_t flags = 0);
-  void release_pending(std::int64_t now);
+  void release_pending(std::int64_t now, bool is_counted);
+  void ask_for_word(std::int64_t now);
+  void hear(std::int64_t now);
+  std::int64_t watch_silence(std::int64_t now);
+  void note_sent(std::int64_t now);
+  std::int64_t silence_ms() const;
+  void give_up_silent(std::int64_t now);
+  std::int64_t expire_held(std::int64_t now);
   void read_on();
   bool is_silent(std::int64_t now) const;
   void close();
@@ -106,6 +119,11 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::uint64_t last_request_ = 0;
   std::size_t bulk_count_ = 0;  // of pending_
   std::int64_t heard_ms_ = 0;   // when bytes came last, or when waiting for some began
+  std::int64_t sent_ms_ = 0;    // when the node's system acknowledged bytes of ours last
+  std::uint64_t reached_bytes_ = 0;  // of ours, that it has acknowledged
+  std::int64_t asked_ms_ = 0;        // when the node was asked for a word; 0: it has answered
+  RpcRef held_;                      // waits for that word
+  Silence silence_;
   std::uint64_t acknowledged_ = 0;
   std::uint64_t ack_bytes_ = 0;  // read by reference until the node is told without being asked
 };

@@ -318,6 +318,11 @@ void tune(int fd, const SocketSettings& settings, int silence_ms) noexcept {
     if (!name.empty() && set_congestion(fd, name)) return;
 }
 
+bool has_bytes(int fd) noexcept {
+  int bytes = 0;
+  return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 std::size_t unacknowledged_bytes(int fd) noexcept {
   int bytes = 0;
   return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;

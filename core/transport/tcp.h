@@ -107,6 +107,8 @@ void abandon(Descriptor& socket) noexcept;
 /// Every setting that the system refuses is left as it is.
 void tune(int fd, const SocketSettings& settings = {},
           int silence_ms = CONNECTED_SILENCE_MS) noexcept;
+/// There are bytes to read.
+bool has_bytes(int fd) noexcept;
 /// Bytes that were given to the system and that the peer's has not acknowledged yet.
 std::size_t unacknowledged_bytes(int fd) noexcept;
 

@@ -341,3 +341,122 @@ TEST_CASE("connections cut at any moment: what is acknowledged stays, what is re
   CHECK(eventually(is_readable));
   CHECK(room == first);
 }
+
+namespace {
+
+/// One node with two addresses, each behind a proxy of its own: two paths.
+struct TwoPaths {
+  Proxy first;
+  Proxy second;
+  LocalCluster cluster;
+
+  TwoPaths() : cluster(1, 256 * MiB, {first.address() + "+" + second.address()}) {
+    first.forward_to(cluster.address(0));
+    second.forward_to(cluster.address(0));
+  }
+  std::unique_ptr<Client> client() const {
+    ClientOptions options = cluster.options();
+    options.seeds = {first.address()};
+    options.transport = Transport::tcp;
+    return cluster.client(options);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a path that goes silent in mid-read costs time, not the read") {
+  TwoPaths world;
+  auto client = world.client();
+  Memory value = random_bytes(64 * MiB, 1);
+  make_file(*client, value);
+  Memory room(value.size());
+  world.second.stall_after(4 * MiB);
+
+  CHECK(read_status(*client, room, 20'000) == Status::ok);
+
+  CHECK(world.second.is_stalled());
+  CHECK(room == value);
+}
+
+TEST_CASE("a path that goes silent in mid-write costs time, not the write") {
+  TwoPaths world;
+  auto client = world.client();
+  Memory value = random_bytes(64 * MiB, 2);
+  make_file(*client, value);
+  const std::vector<Buffer> from{whole(value)};
+  world.second.stall_after(1);
+
+  CHECK(end_of(client->write(PATH, 0, from, {.timeout_ms = 20'000})).status == Status::ok);
+
+  Memory room(value.size());
+  CHECK(read_status(*client, room, 20'000) == Status::ok);
+  CHECK(room == value);
+}
+
+TEST_CASE("calls that change a file go by the path that works, and are not lost in a dead one") {
+  TwoPaths world;
+  auto client = world.client();
+  Memory value = random_bytes(8 * MiB, 3);
+  make_file(*client, value);
+  for (int round = 0; round < 3; ++round) {
+    world.second.set(Proxy::Mode::stall);
+    const auto stalled_at = Clock::now();  // until what was heard before is no longer fresh
+    REQUIRE(eventually([&] { return Clock::now() - stalled_at > milliseconds(20); }));
+    for (int at = 0; at < 4; ++at) {
+      const std::string path = "/ns/" + std::to_string(round) + "-" + std::to_string(at);
+      CHECK(end_of(client->create(path, {.timeout_ms = 20'000})).status == Status::ok);
+      CHECK(end_of(client->unlink(path, {.timeout_ms = 20'000})).status == Status::ok);
+    }
+    world.second.set(Proxy::Mode::pass);
+    Memory room(value.size());
+    CHECK(read_status(*client, room, 20'000) == Status::ok);
+    CHECK(room == value);
+  }
+}
+
+TEST_CASE("a path that is back is used again") {
+  TwoPaths world;
+  auto client = world.client();
+  Memory value = random_bytes(32 * MiB, 4);
+  make_file(*client, value);
+  Memory room(value.size());
+  world.second.set(Proxy::Mode::stall);
+  CHECK(read_status(*client, room, 20'000) == Status::ok);
+  world.second.set(Proxy::Mode::pass);
+
+  const auto is_used = [&] {
+    world.second.stall_after(8 * MiB);
+    const Status status = read_status(*client, room, 20'000);
+    const bool is_hit = world.second.is_stalled();
+    world.second.set(Proxy::Mode::pass);
+    return status == Status::ok && is_hit;
+  };
+  CHECK(eventually(is_used));
+  CHECK(room == value);
+}
+
+TEST_CASE("pages survive a path that dies, too") {
+  TwoPaths world;
+  auto client = world.client();
+  constexpr std::size_t COUNT = 256;
+  constexpr std::size_t BYTES = 128 * KiB;
+  Memory values = random_bytes(COUNT * BYTES, 5);
+  Memory room(values.size());
+  std::vector<std::string> keys;
+  std::vector<Buffer> from, into;
+  for (std::size_t at = 0; at < COUNT; ++at) {
+    keys.push_back("key-" + std::to_string(at));
+    from.push_back({values.data() + at * BYTES, BYTES});
+    into.push_back({room.data() + at * BYTES, BYTES});
+  }
+  world.second.stall_after(100);
+  const auto put = client->put_pages("ns", keys, from, {.timeout_ms = 20'000});
+  for (const ItemOutcome& item : end_of(put).items)
+    CHECK((item.status == Status::ok || item.status == Status::have));
+  world.second.set(Proxy::Mode::pass);
+  world.second.stall_after(2 * MiB);
+  const auto got = client->get_pages("ns", keys, into, {.timeout_ms = 20'000});
+
+  for (const ItemOutcome& item : end_of(got).items) CHECK(item.status == Status::ok);
+  CHECK(room == values);
+}
