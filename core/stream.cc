@@ -513,10 +513,11 @@ void Stream::read_on() {
 
 // ---- silence -------------------------------------------------------------------------
 //
-// A path can die without a word: a cable, a switch. A stream that has waited for half its limit asks
-// the node for a word (a live one answers at once, whatever else it does), and has the others of the
-// link look too. When they hear the node and this one still does not, its path is given up: what it
-// had is asked anew by them. When nobody hears anything the node is at fault, and deadlines decide.
+// A path can die without a word: a cable, a switch. A stream that has waited for half its limit
+// asks the node for a word (a live one answers at once, whatever else it does), and has the others
+// of the link look too. When they hear the node and this one still does not, its path is given up:
+// what it had is asked anew by them. When nobody hears anything the node is at fault, and deadlines
+// decide.
 
 void Stream::hear(std::int64_t now) {
   heard_ms_ = now;

@@ -34,8 +34,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void tell_releases();
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const OperationState* operation);
-  /// Others of the link doubt that their path works: asks the node for a word by this one, and takes
-  /// what they leave.
+  /// Others of the link doubt that their path works: asks the node for a word by this one, and
+  /// takes what they leave.
   void look();
   /// Gives the connection up. Its requests are asked again elsewhere, or end.
   void lose(const std::string& reason);

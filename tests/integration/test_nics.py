@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-MEMORY = "256MiB"
+MEMORY = "640MiB"  # 1/64 of it may be half-written by one stream: two pieces of 4 MiB
 READY_S = 30.0
 RUN_S = 60.0
 MIB = 1 << 20
@@ -103,7 +103,7 @@ def cables() -> Iterator[Cables]:
 @pytest.fixture
 def node(cables: Cables, tmp_path: Path) -> Iterator[None]:
     command = ["ip", "netns", "exec", cables.server, sys.executable, "-m", "gd2fs", "serve"]
-    command += ["--cluster", "nics", "--name", "n", "--memory", MEMORY]
+    command += ["--cluster", "nics", "--name", "n", "--memory", MEMORY, "--arena", "plain"]
     command += ["--listen", "tcp://10.91.1.2:7527,tcp://10.91.2.2:7527"]
     command += ["--peers", "n=10.91.1.2:7527+10.91.2.2:7527"]
     with open(tmp_path / "node.log", "w") as log:
