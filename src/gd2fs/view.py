@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ class View:
 
     def __init__(self, core: _core.View) -> None:
         self._core: _core.View | None = core
+        self._parts: tuple[memoryview, ...] | None = None
         self._joined: bytes | None = None
         self.size = core.bytes
         self.is_copy = core.is_copy or len(core.parts()) != 1
@@ -53,28 +55,36 @@ class View:
     @property
     def parts(self) -> tuple[memoryview, ...]:
         """The bytes in order, one read-only buffer for each place where they lie. Never a copy
-        of what the node shares. Raises Closed once it is released."""
-        return tuple(memoryview(part) for part in self._open().parts())
+        of what the node shares. They end with the view. Raises Closed once it is released."""
+        if self._parts is None:
+            self._parts = tuple(memoryview(part) for part in self._open().parts())
+        return self._parts
 
     @property
     def memory(self) -> memoryview:
         """All bytes as one read-only buffer. Raises Closed once it is released."""
-        parts = self._open().parts()
-        if len(parts) == 1:
-            return memoryview(parts[0])
+        if len(self.parts) == 1:
+            return self.parts[0]
         if self._joined is None:
-            self._joined = b"".join(parts)
+            self._joined = b"".join(self.parts)
         return memoryview(self._joined)
 
     def release(self) -> None:
-        """Give the memory back. Twice is fine.
+        """Give the memory back, and end the buffers that ``parts`` and ``memory`` gave: what
+        uses them afterwards gets ValueError. Twice is fine.
 
         Raises:
-            BufferError: ``parts`` or ``memory``, or something made of them, is still in use.
+            BufferError: Something made of those buffers is still in use: an array, a slice. The
+                view stays as it is; release it again when that is gone.
         """
-        if self._core is not None:
-            self._core.release()
-            self._joined = None
+        if self._core is None:
+            return
+        parts, self._parts = self._parts, None
+        for part in parts or ():
+            with suppress(BufferError):  # then the next line refuses
+                part.release()
+        self._core.release()
+        self._joined = None
 
     def forget_parent(self) -> None:
         """In a forked child: it is closed, and the parent's stays as it is."""
