@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <map>
@@ -7,6 +8,13 @@
 namespace gd2fs {
 
 namespace {
+
+constexpr std::uint64_t SHARE_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
+constexpr std::uint64_t SENT_SHARES = 32;  // of one stream: the last ones end at about one time
+constexpr std::uint64_t SENT_BYTES_MAX = 4 * MiB;
+// A copy out of shared memory is quicker than waking the node's threads: few requests, large ones.
+constexpr std::uint64_t LEASED_SHARES = 2;
+constexpr std::uint64_t LEASED_BYTES_MAX = 32 * MiB;
 
 /// Counts the answers that are still to come.
 struct Gather {
@@ -41,6 +49,14 @@ RpcRef Call::new_rpc(wire::Op op) const {
 
 std::size_t Call::home_of(std::string_view path, std::uint64_t chunk) const {
   return placement_first(network().placed(), path, chunk);
+}
+
+std::uint64_t Call::share_bytes(std::size_t node, std::uint64_t bytes) const {
+  const bool is_leased = network().link(node).transport() == Transport::shm;
+  const std::uint64_t shares = is_leased ? LEASED_SHARES : SENT_SHARES;
+  const std::uint64_t most = is_leased ? LEASED_BYTES_MAX : SENT_BYTES_MAX;
+  const std::uint64_t share = bytes / (shares * network().stream_count());
+  return std::clamp(share / BLOCK_BYTES * BLOCK_BYTES, SHARE_BYTES_MIN, most);
 }
 
 void Call::scatter(std::vector<Sent> rpcs, std::function<void()> then) {

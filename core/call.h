@@ -56,6 +56,9 @@ class Call : public std::enable_shared_from_this<Call> {
   const CallOptions& options() const noexcept { return context_.options; }
   RpcRef new_rpc(wire::Op op) const;
   std::size_t home_of(std::string_view path, std::uint64_t chunk) const;
+  /// How many of `bytes` that are read from a node one request asks for: all its streams have a
+  /// share, and end together.
+  std::uint64_t share_bytes(std::size_t node, std::uint64_t bytes) const;
 
   /// Sends all of `sent()`; `then` runs once, when all have ended.
   void scatter(std::vector<Sent> rpcs, std::function<void()> then);

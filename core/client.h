@@ -38,7 +38,9 @@ struct ClientOptions {
   std::uint32_t streams = 2;         // per node; at least one for each of `local`
   std::uint32_t timeout_ms = 5'000;  // default deadline of a call
   std::uint32_t connect_ms = 1'000;  // to reach one node; then its keys are misses for a while
-  bool is_verifying = true;          // the reader's own check of every block
+  // Every block is summed here: of a read it is checked, of a write the sum goes with it. Without,
+  // the node sums what arrives, and a read stands on the node's word that it was in place.
+  bool is_verifying = true;
   Transport transport = Transport::automatic;
   tcp::SocketSettings sockets;
 };

@@ -42,4 +42,10 @@ void copy_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
   std::memcpy(to + done, from.data() + done, from.size() - done);
 }
 
+void copy_fence() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 }  // namespace gd2fs

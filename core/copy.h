@@ -9,9 +9,11 @@
 
 namespace gd2fs {
 
-/// Copies `from` to `to`, which do not overlap. From COPY_STREAM_BYTES on past the caches; what is
-/// written so is seen by other threads after they synchronise with this one as usual.
+/// Copies `from` to `to`, which do not overlap. From COPY_STREAM_BYTES on past the caches: other
+/// threads see what was written so after a `copy_fence` here.
 void copy_bytes(std::byte* to, std::span<const std::byte> from) noexcept;
+/// Before bytes of `copy_bytes` are handed to another thread.
+void copy_fence() noexcept;
 
 inline constexpr std::size_t COPY_STREAM_BYTES = 32 * 1024;
 

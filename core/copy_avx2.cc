@@ -19,6 +19,5 @@ void gd2fs::kernel::stream_avx2(void* to, const void* from, size_t bytes) {
     _mm256_stream_si256(stores + 2, c);
     _mm256_stream_si256(stores + 3, d);
   }
-  _mm_sfence();
 }
 #endif

@@ -22,6 +22,5 @@ void gd2fs::kernel::stream_avx512(void* to, const void* from, size_t bytes) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(out + 128), c);
     _mm512_stream_si512(reinterpret_cast<__m512i*>(out + 192), d);
   }
-  _mm_sfence();
 }
 #endif

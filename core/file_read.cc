@@ -6,8 +6,7 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::uint64_t REQUEST_BYTES = 2 * MiB;  // of one READ: several streams share a file
-constexpr std::size_t ROUNDS_MAX = 3;             // looks at the record
+constexpr std::size_t ROUNDS_MAX = 3;  // looks at the record
 
 }  // namespace
 
@@ -66,6 +65,8 @@ bool FileRead::are_segments_sound() const {
 
 void FileRead::fetch() {
   end_ = std::max(spec_.offset, std::min(spec_.offset + bytes_, facts_.size));
+  // As if all came from home: nodes of one cluster are mostly reached alike.
+  share_bytes_ = share_bytes(home_of(spec_.path, 0), end_ - spec_.offset);
   requests_.clear();
   parts_.clear();
   open_.clear();
@@ -85,7 +86,7 @@ void FileRead::add_segment(const wire::Segment& segment, BufferCursor& cursor, s
   cursor.fill_zero(static_cast<std::size_t>(from - at));
   // Cut where the segment's own blocks end: blocks sent whole need no new sums.
   for (at = from; at < stop;) {
-    const std::uint64_t cut = begin + ((at - begin) / REQUEST_BYTES + 1) * REQUEST_BYTES;
+    const std::uint64_t cut = begin + ((at - begin) / share_bytes_ + 1) * share_bytes_;
     const Part part{at, std::min(cut, stop) - at, segment.tag};
     add_part(segment, part, cursor);
     at += part.length;
@@ -97,15 +98,14 @@ void FileRead::add_part(const wire::Segment& segment, const Part& part, BufferCu
   if (known != done_.end() && known->second.length == part.length && known->second.tag == part.tag)
     return cursor.skip(static_cast<std::size_t>(part.length));
   const std::size_t node = home_of(spec_.path, segment.chunk);
-  Open& open =
-      open_.try_emplace(node, Open{Cutter(wire::Op::read, REQUEST_BYTES), 0}).first->second;
+  Open& open = open_.try_emplace(node, Open{Cutter(wire::Op::read, share_bytes_), 0}).first->second;
   if (open.cutter.begins(spec_.path.size(), part.length)) {
     open.request = requests_.size();
     requests_.push_back({node, new_rpc(wire::Op::read)});
     parts_.emplace_back();
   }
   wire::Item item;
-  item.name = spec_.path;
+  item.name = wire::Name::borrowed(spec_.path);
   item.flags = options().is_probe ? wire::ITEM_PROBE : std::uint16_t{0};
   item.chunk = segment.chunk;
   item.offset = part.at - segment.chunk * facts_.chunk_bytes;

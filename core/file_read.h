@@ -51,6 +51,7 @@ class FileRead : public Call {
   FileFacts facts_;
   std::vector<wire::Segment> segments_;
   std::map<std::uint64_t, Part> done_;  // by place in the file
+  std::uint64_t share_bytes_ = 0;       // of one request
   std::vector<Sent> requests_;
   std::vector<std::vector<Part>> parts_;  // beside requests_: what each item brings
   std::map<std::size_t, Open> open_;      // by node

@@ -148,7 +148,8 @@ void FileWrite::add_offers(std::vector<Sent>& requests) {
       offered_.emplace_back();
     }
     wire::Item item;
-    item.name = spec_.path;
+    item.name = wire::Name::borrowed(spec_.path);
+    item.flags = network().options().is_verifying ? std::uint16_t{0} : wire::ITEM_NO_VERIFY;
     item.chunk = piece.chunk;
     item.offset = piece.offset;
     item.length = piece.length;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t READ_AHEAD_BYTES = 8 * KiB;  // a header and its table, with one call
 constexpr std::size_t STAGING_BYTES = 64 * KiB;    // at first; grows to the largest table seen
-constexpr std::size_t RECEIVE_BYTES = 512 * KiB;   // received, then summed while in the cache
+constexpr std::size_t RECEIVE_BYTES = 256 * KiB;   // received, then summed while in the cache
 constexpr std::size_t STEPS_MAX = 4096;            // then other streams have their turn
 constexpr std::size_t RUNS_MAX = 256;              // of one receive
 

@@ -94,8 +94,7 @@ Result<std::vector<tcp::Address>> resolve_local(const std::vector<std::string>& 
   if (fault_count == 0 || fault_count < out.size()) return out;
   return Error{
       "`tcp://" + local.back() + "` is not an address of this machine: " + std::strerror(fault),
-      "name a local IP address, `ip address` lists them, or leave it out",
-               Status::invalid};
+      "name a local IP address, `ip address` lists them, or leave it out", Status::invalid};
 }
 
 }  // namespace

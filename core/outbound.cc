@@ -137,14 +137,14 @@ std::size_t Outbound::add_piece(Body& body, std::uint16_t item, std::size_t room
   std::size_t bytes = static_cast<std::size_t>(body.bytes - body.moved);
   if (bytes > room) bytes = room - room % BLOCK_BYTES;
   if (bytes == 0) return 0;
-  const std::size_t blocks = wire::blocks_of(bytes);
+  const std::size_t blocks = body.is_summed ? wire::blocks_of(bytes) : 0;
   table_.pieces.push_back({.item = item,
                            .hashes = static_cast<std::uint16_t>(blocks),
                            .length = static_cast<std::uint32_t>(bytes),
                            .offset = body.moved,
                            .tag = body.tag});
   BufferCursor unhashed = body.cursor;
-  for (std::size_t left = bytes; left != 0;) {
+  for (std::size_t left = body.is_summed ? bytes : 0; left != 0;) {
     const std::size_t block = std::min(left, BLOCK_BYTES);
     table_.hashes.push_back(unhashed.hash(block));
     left -= block;

@@ -9,12 +9,11 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::uint64_t REQUEST_BYTES_MAX = 4 * MiB;  // of bodies, unless one page is larger
-constexpr std::uint64_t REQUEST_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
-constexpr std::uint64_t RANGE_BYTES = 2 * MiB;        // of one page: what one stream carries of it
-constexpr std::uint64_t CUT_BYTES_MIN = 4 * MiB;      // smaller pages are fetched whole
-constexpr std::size_t READ_RANK_MAX = 2;              // owners that a get asks, in order
-constexpr std::uint32_t CORRUPT_MAX = 1;              // wrong sums forgiven to one page
+constexpr std::uint64_t OFFER_BYTES_MAX = 4 * MiB;  // of bodies, unless one page is larger
+constexpr std::uint64_t OFFER_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
+constexpr std::uint64_t CUT_BYTES_MIN = 4 * MiB;    // smaller pages are fetched whole
+constexpr std::size_t READ_RANK_MAX = 2;            // owners that a get asks, in order
+constexpr std::uint32_t CORRUPT_MAX = 1;            // wrong sums forgiven to one page
 
 class PageBatch : public Call {
  public:
@@ -55,7 +54,7 @@ class PageBatch : public Call {
     return std::static_pointer_cast<PageBatch>(shared_from_this());
   }
   bool route(std::size_t page, std::size_t& node);
-  std::vector<Part> parts_of(std::span<const std::uint32_t> pages) const;
+  std::vector<Part> parts_of(std::span<const std::uint32_t> pages, std::uint64_t range_bytes) const;
   void cut(std::size_t node, std::span<const std::uint32_t> pages, std::vector<Sent>& out);
   void add(Rpc& rpc, const Part& part);
   void collect();
@@ -133,7 +132,8 @@ void PageBatch::run() {
 }
 
 /// Large pages are fetched in ranges, so that all streams carry a share. A put is one stream's.
-std::vector<PageBatch::Part> PageBatch::parts_of(std::span<const std::uint32_t> pages) const {
+std::vector<PageBatch::Part> PageBatch::parts_of(std::span<const std::uint32_t> pages,
+                                                 std::uint64_t range_bytes) const {
   std::vector<Part> parts;
   parts.reserve(pages.size());
   const bool is_cuttable = action_ == PageAction::get && network().stream_count() > 1;
@@ -143,8 +143,8 @@ std::vector<PageBatch::Part> PageBatch::parts_of(std::span<const std::uint32_t> 
       parts.push_back({page, false, 0, bytes});
       continue;
     }
-    for (std::uint64_t at = 0; at < bytes; at += RANGE_BYTES)
-      parts.push_back({page, true, at, std::min(RANGE_BYTES, bytes - at)});
+    for (std::uint64_t at = 0; at < bytes; at += range_bytes)
+      parts.push_back({page, true, at, std::min(range_bytes, bytes - at)});
   }
   return parts;
 }
@@ -154,15 +154,21 @@ void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
                     std::vector<Sent>& out) {
   std::uint64_t total = 0;
   for (const std::uint32_t page : pages) total += bytes_of(page);
-  const std::uint64_t bytes_max =
-      std::clamp(total / (2 * network().stream_count()), REQUEST_BYTES_MIN, REQUEST_BYTES_MAX);
+  const std::uint64_t offered =
+      std::clamp(total / (2 * network().stream_count()), OFFER_BYTES_MIN, OFFER_BYTES_MAX);
+  const std::uint64_t bytes_max = action_ == PageAction::put ? offered : share_bytes(node, total);
   constexpr wire::Op OPS[] = {wire::Op::get, wire::Op::offer, wire::Op::exists};
   const wire::Op op = OPS[static_cast<std::size_t>(action_)];
   Cutter cutter(op, bytes_max);
-  for (const Part& part : parts_of(pages)) {
+  const std::vector<Part> parts = parts_of(pages, bytes_max);
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const Part& part = parts[at];
     if (cutter.begins(names_[part.page].size(), part.bytes)) {
       out.push_back({node, new_rpc(op)});
       out.back().rpc->request.names = names_.memory();
+      // As if all were alike: so many of them fit.
+      const std::size_t fit = part.bytes == 0 ? ITEMS_MAX : bytes_max / part.bytes + 1;
+      out.back().rpc->reserve(std::min({parts.size() - at, fit, ITEMS_MAX}));
       parts_.emplace_back();
     }
     parts_.back().push_back(part);
@@ -180,7 +186,10 @@ void PageBatch::add(Rpc& rpc, const Part& part) {
   item.offset = part.offset;
   item.length = part.bytes;
   item.tag = tag_;
-  item.ttl_s = action_ == PageAction::put ? options().ttl_s : 0;
+  if (action_ == PageAction::put) {
+    item.ttl_s = options().ttl_s;
+    if (!network().options().is_verifying) item.flags |= wire::ITEM_NO_VERIFY;
+  }
   BufferCursor memory(std::span<const Buffer>(buffers_).subspan(page, 1));
   memory.skip(static_cast<std::size_t>(part.offset));
   rpc.add(std::move(item), memory, part.bytes);

@@ -21,10 +21,19 @@ Rpc::Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_
   request.head.op = op;
 }
 
+void Rpc::reserve(std::size_t items) {
+  request.items.reserve(items);
+  const bool has_bodies = op() == wire::Op::get || is_upload();
+  if (!has_bodies) return;
+  memory.reserve(items);
+  bodies.reserve(items);
+}
+
 void Rpc::add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes) {
   Body body;
   body.first = memory.size();
   body.bytes = bytes;
+  body.is_summed = (item.flags & wire::ITEM_NO_VERIFY) == 0;
   memory_at.split(static_cast<std::size_t>(bytes), memory);
   bodies.push_back(body);
   request.items.push_back(std::move(item));

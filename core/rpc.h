@@ -23,7 +23,8 @@ struct Body {
   std::uint64_t moved = 0;  // received or sent so far; always the front
   std::uint64_t tag = 0;    // of the received pieces
   bool is_corrupt = false;
-  BufferCursor cursor;  // at `moved`
+  bool is_summed = true;  // an upload's sums are made here, and go with it
+  BufferCursor cursor;    // at `moved`
 };
 
 struct Rpc {
@@ -59,6 +60,8 @@ struct Rpc {
 
   Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
 
+  /// Room for so many items.
+  void reserve(std::size_t items);
   /// Adds an item with its memory.
   void add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes);
   /// Adds an item with ITEM_VIEW: at most its length, looked at where it lies.

@@ -23,11 +23,11 @@ enum class ZeroCopy : std::uint8_t { automatic = 0, on = 1, off = 2 };
 
 struct ServerOptions {
   std::string cluster;
-  std::string name;                 // of this node; one of the map's
+  std::string name;  // of this node; one of the map's
   // "ADDR:PORT"; port 0 takes a free one. An address that this machine does not have now serves
   // once it has; one of them it has to have.
   std::vector<std::string> listen;
-  wire::Map map;                    // with list_hash; boot of this node filled in by the server
+  wire::Map map;  // with list_hash; boot of this node filled in by the server
   std::uint64_t boot = 0;
   std::size_t threads = 2;
   ZeroCopy zero_copy = ZeroCopy::automatic;

@@ -17,7 +17,9 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::size_t BULK_MAX = 2;                  // bulk requests in flight on one stream
+// Bulk requests in flight on one stream: two, or more small ones up to so many bytes.
+constexpr std::size_t BULK_COUNT = 2;
+constexpr std::uint64_t BULK_BYTES = 4 * MiB;
 constexpr std::size_t SMALL_MAX = REQUESTS_MAX / 2;  // the rest is room for those let go
 constexpr std::size_t TURN_BYTES = 4 * MiB;          // received before others have their turn
 constexpr std::uint64_t ACK_BYTES_MIN = 64 * KiB;
@@ -287,6 +289,7 @@ void Stream::release_pending(std::int64_t now, bool is_counted) {
   std::unordered_map<std::uint64_t, Pending> pending;
   pending.swap(pending_);
   bulk_count_ = 0;
+  bulk_bytes_ = 0;
   std::vector<RpcRef> again;
   if (held_ != nullptr) again.push_back(std::move(held_));  // never sent
   held_ = nullptr;
@@ -314,7 +317,7 @@ void Stream::take_work() {
   if (held_ != nullptr) start(std::move(held_));
   const std::size_t room = std::min<std::size_t>(SMALL_MAX, challenge_.requests_max);
   while (pending_.size() < room) {
-    RpcRef rpc = link_.take(bulk_count_ < BULK_MAX);
+    RpcRef rpc = link_.take(bulk_count_ < BULK_COUNT || bulk_bytes_ < BULK_BYTES);
     if (rpc == nullptr) return;
     if (is_to_ask_first(*rpc, now)) {
       held_ = std::move(rpc);
@@ -354,9 +357,10 @@ void Stream::start(RpcRef rpc) {
     out_->upload(request, *rpc, std::move(items));
   }
   thread_.wake_at(rpc->deadline_ms);
-  const bool is_bulk = rpc->is_bulk();
-  bulk_count_ += is_bulk ? 1 : 0;
-  pending_.emplace(request, Pending{std::move(rpc), is_bulk, false, now});
+  const std::uint64_t bulk_bytes = rpc->is_bulk() ? rpc->body_bytes() : 0;
+  bulk_count_ += bulk_bytes != 0 ? 1 : 0;
+  bulk_bytes_ += bulk_bytes;
+  pending_.emplace(request, Pending{std::move(rpc), bulk_bytes, false, now});
 }
 
 /// The call goes on without this request: no byte of its memory is touched from here on.
@@ -435,7 +439,8 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
   // Once a node has hung up, wrong bytes say that its memory serves others by now, and nothing
   // about the copy that it keeps: the request is lost with the stream.
   if (rpc != nullptr && rpc->has_corrupt() && tcp::has_hung_up(socket_.get())) return false;
-  bulk_count_ -= found->second.is_bulk ? 1 : 0;
+  bulk_count_ -= found->second.bulk_bytes != 0 ? 1 : 0;
+  bulk_bytes_ -= found->second.bulk_bytes;
   silence_.note(now_ms() - found->second.since_ms);
   retry_ms_ = 0;  // this path works
   if (rpc != nullptr && rpc->is_to_confirm) {

@@ -47,8 +47,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   enum class State { idle, connecting, greeting, proving, ready };
 
   struct Pending {
-    RpcRef rpc;  // nullptr: let go; its last frame is still to come
-    bool is_bulk;
+    RpcRef rpc;                  // nullptr: let go; its last frame is still to come
+    std::uint64_t bulk_bytes;    // 0: it is small
     bool is_confirming = false;  // all has come, but for the node's word that it was in place
     std::int64_t since_ms = 0;
   };
@@ -117,9 +117,10 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
 
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::uint64_t last_request_ = 0;
-  std::size_t bulk_count_ = 0;  // of pending_
-  std::int64_t heard_ms_ = 0;   // when bytes came last, or when waiting for some began
-  std::int64_t sent_ms_ = 0;    // when the node's system acknowledged bytes of ours last
+  std::size_t bulk_count_ = 0;       // of pending_
+  std::uint64_t bulk_bytes_ = 0;     // of these
+  std::int64_t heard_ms_ = 0;        // when bytes came last, or when waiting for some began
+  std::int64_t sent_ms_ = 0;         // when the node's system acknowledged bytes of ours last
   std::uint64_t reached_bytes_ = 0;  // of ours, that it has acknowledged
   std::int64_t asked_ms_ = 0;        // when the node was asked for a word; 0: it has answered
   RpcRef held_;                      // waits for that word

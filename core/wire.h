@@ -142,7 +142,7 @@ inline constexpr std::uint16_t ITEM_VIEW = 4;
 inline constexpr std::uint16_t ITEM_PIN = 8;
 inline constexpr std::uint16_t ITEM_PROBE = 16;  // no LRU touch
 inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
-inline constexpr std::uint16_t ITEM_REPLACE = 128;   // COMMIT: the file becomes just this write
+inline constexpr std::uint16_t ITEM_REPLACE = 128;  // COMMIT: the file becomes just this write
 inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
 inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace

@@ -49,7 +49,8 @@ class Client:
         io_threads: Threads that move bytes, 1 to 64.
         streams: Connections to each node, 1 to 64; at least one for each address of ``dp``.
         timeout_s: Deadline of a call that names none.
-        verify: Check every block in the caller's memory against its checksum.
+        verify: Sum every block here: of a read it is checked in the caller's memory, of a write the
+            sum goes with it. Without, nodes sum what arrives, and reads stand on their word.
         transport: ``auto``: to a node of this host over its Unix socket, with shared memory when
             the node runs as this user and its memory is of a kind that can be shared; else TCP.
             ``shm``, ``unix``, ``tcp``: just that. Default: ``GD2FS_TRANSPORT``, else ``auto``.

@@ -32,7 +32,8 @@ class ClientConfig:
         io_threads: Threads that move bytes, 1 to 64.
         streams: Connections to each node, 1 to 64.
         timeout_s: Deadline of a call, over 0 to 86,400.
-        verify: Check every block against its checksum in the caller's memory.
+        verify: Sum every block here: of a read it is checked in the caller's memory, of a write the
+            sum goes with it. Without, nodes sum what arrives, and reads stand on their word.
         transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
         congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.

@@ -169,6 +169,7 @@ TEST_CASE("copies of every size and alignment are the bytes that were there, and
     for (const std::size_t skew : {0u, 1u, 31u, 64u}) {
       Memory to(bytes + 256, std::byte{0x5a});
       copy_bytes(to.data() + skew, std::span(from).subspan(skew, bytes));
+      copy_fence();
       CHECK(std::equal(from.begin() + std::ptrdiff_t(skew),
                        from.begin() + std::ptrdiff_t(skew + bytes),
                        to.begin() + std::ptrdiff_t(skew)));

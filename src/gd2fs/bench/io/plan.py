@@ -205,7 +205,8 @@ def arena_bytes(cases: Iterable[Case]) -> int:
 
 def _needed_bytes(case: Case) -> int:
     if case.op == "view":
-        return VIEW_SHARE * case.call_bytes * case.clients + 128 * MIB
+        # Twice: a view that was given back a moment ago may still count.
+        return 2 * VIEW_SHARE * case.call_bytes * case.clients + 128 * MIB
     # Nodes share unevenly, and an eighth of an arena may be half-written.
     share = case.clients * max(case.call_bytes, MIB) * (1 if case.nodes == 1 else 2) // case.nodes
     return share * 5 // 4 + 256 * MIB
