@@ -7,8 +7,8 @@
 
 namespace gd2fs::kernel {
 
-/// `to` is at a multiple of 64, `bytes` is a multiple of 256. Without a fence: whoever hands the bytes
-/// on to another thread ends with one.
+/// `to` is at a multiple of 64, `bytes` is a multiple of 256. Without a fence: whoever hands the
+/// bytes on to another thread ends with one.
 using Stream = void (*)(void* to, const void* from, size_t bytes);
 
 void stream_avx2(void* to, const void* from, size_t bytes);

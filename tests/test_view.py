@@ -117,6 +117,19 @@ def test_a_view_that_is_forgotten_is_released(shm_client, namespace, views):
     assert eventually(lambda: views() == 0)
 
 
+def test_its_own_buffers_end_with_it(shm_client, namespace, views):
+    shm_client.pages(namespace).put([b"key"], [PAGE])
+    with shm_client.view(namespace, b"key") as view:
+        memory, parts = view.memory, view.parts
+        assert memory == PAGE
+
+    for ended in (memory, *parts):
+        with pytest.raises(ValueError, match="released"):
+            ended[0]
+    with pytest.raises(Closed):
+        view.parts  # noqa: B018
+
+
 def test_in_a_child_it_is_closed_and_reading_on_ends_the_child(shm_client, namespace):
     shm_client.pages(namespace).put([b"key"], [PAGE])
     with shm_client.view(namespace, b"key") as view:

@@ -56,8 +56,9 @@ class View:
     def parts(self) -> tuple[memoryview, ...]:
         """The bytes in order, one read-only buffer for each place where they lie. Never a copy
         of what the node shares. They end with the view. Raises Closed once it is released."""
+        core = self._open()
         if self._parts is None:
-            self._parts = tuple(memoryview(part) for part in self._open().parts())
+            self._parts = tuple(memoryview(part) for part in core.parts())
         return self._parts
 
     @property
