@@ -21,7 +21,8 @@ namespace {
 constexpr std::size_t LOOKED_MAX = 4096;       // pieces looked at for one victim
 constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lock
 constexpr std::size_t REMOVED_PER_STEP = 64;
-constexpr std::size_t WARM_LOT = 32;  // look-ups prefetched side by side
+constexpr std::size_t WARM_LOT = 32;               // look-ups prefetched side by side
+constexpr std::size_t WARM_PAGES_MIN = 64 * 1024;  // fewer are in a core's caches, or near
 constexpr std::uint64_t NEVER = ~std::uint64_t{0};
 
 std::int64_t clock_ms(clockid_t clock) noexcept {
@@ -140,7 +141,15 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   return found;
 }
 
+/// As if all shards had as many pages as the first.
+bool Index::is_past_caches() const {
+  const Shard& shard = *shards_.front();
+  const std::lock_guard lock(shard.mutex);
+  return shard.pages.count() * shards_.size() >= WARM_PAGES_MIN;
+}
+
 void Index::warm_pages(std::span<const std::string_view> names) const {
+  if (names.empty() || !is_past_caches()) return;
   std::array<std::uint64_t, WARM_LOT> hashes;
   while (!names.empty()) {
     const auto lot = names.first(std::min(names.size(), WARM_LOT));

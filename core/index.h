@@ -48,6 +48,7 @@ class Index {
   /// Brings near in memory what finding these pages will touch; all at once, not one after the
   /// other.
   void warm_pages(std::span<const std::string_view> names) const;
+  bool is_past_caches() const;
   PieceRef find_page(std::string_view name, bool is_use);
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
   PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,

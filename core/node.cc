@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include <algorithm>
+#include <array>
 
 namespace gd2fs::serve {
 namespace {
@@ -91,6 +92,13 @@ ServerCounts Node::counts() const {
   now.view_bytes = views.bytes();
   now.records = records.count();
   return now;
+}
+
+void Node::warm(std::span<const wire::Item> items) const {
+  std::array<std::string_view, LOOKUPS_MAX> names;
+  const std::size_t count = std::min(items.size(), names.size());
+  for (std::size_t at = 0; at < count; ++at) names[at] = items[at].name;
+  store->warm_pages(std::span(names).first(count));
 }
 
 bool Node::is_home(std::string_view path, std::uint32_t& home) const {

@@ -42,11 +42,15 @@ class Strangers {
   std::unordered_map<std::string, std::size_t> count_of_;
 };
 
+inline constexpr std::size_t LOOKUPS_MAX = 64;  // of one request between two looks at the clock
+
 struct Node {
   Node(const ServerOptions& from, std::unique_ptr<Store> opened);
 
   wire::NodeStatus status() const;
   ServerCounts counts() const;
+  /// Before the first LOOKUPS_MAX of these pages are looked up.
+  void warm(std::span<const wire::Item> items) const;
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
   bool is_home(std::string_view path, std::uint32_t& home) const;
 

@@ -13,7 +13,6 @@ namespace gd2fs::serve {
 namespace {
 
 constexpr std::uint64_t SMALL_BYTES = 64 * KiB;  // a request for no more than this goes before bulk
-constexpr std::size_t ITEMS_PER_LOOK = 64;       // items between two looks at the clock
 constexpr auto TURN = std::chrono::milliseconds(1);
 
 using Clock = std::chrono::steady_clock;
@@ -81,7 +80,7 @@ void ReadJob::end(wire::Bytes& out, Status status) {
 bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table) {
   const Clock::time_point turn_ends = Clock::now() + TURN;
   for (std::size_t steps = 1; next_item_ < body_.items.size(); ++steps) {
-    if (steps % ITEMS_PER_LOOK == 0 && Clock::now() > turn_ends) return false;
+    if (steps % LOOKUPS_MAX == 0 && Clock::now() > turn_ends) return false;
     if (table.pieces.size() == ITEMS_MAX) return false;
     if (!current_.piece && !open_item(node)) continue;
     const std::size_t room = payload_max - out.payload_bytes();
@@ -98,8 +97,10 @@ bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::Dat
 /// Finds the piece of the next item; false when it is answered already, without bytes.
 bool ReadJob::open_item(Node& node) {
   const wire::Item& item = body_.items[next_item_];
-  const Status status =
-      body_.head.op == wire::Op::get ? open_page(node, item) : open_piece(node, item);
+  const bool is_page = body_.head.op == wire::Op::get;
+  if (is_page && next_item_ % LOOKUPS_MAX == 0)
+    node.warm(std::span(body_.items).subspan(next_item_));
+  const Status status = is_page ? open_page(node, item) : open_piece(node, item);
   const bool is_empty = current_.at == current_.end;
   const bool is_kept = status == Status::ok && !is_empty && is_view();
   const Status kept = is_kept ? keep_view(node) : status;

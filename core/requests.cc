@@ -10,7 +10,6 @@ namespace {
 
 using wire::Op;
 
-constexpr std::size_t ITEMS_PER_LOOK = 64;  // items between two looks at the clock
 constexpr auto TURN = std::chrono::milliseconds(1);
 constexpr std::size_t RESPONSE_ITEM_BYTES = 32;
 constexpr std::size_t META_BODY_BYTES = 16;
@@ -92,8 +91,11 @@ bool SmallRequest::run(Node& node, wire::Bytes& out, bool is_patient) {
   const auto turn_ends = std::chrono::steady_clock::now() + TURN;
   const bool has_steps = body_.head.op != Op::list && body_.head.op != Op::ping;
   for (std::size_t steps = 1; has_steps && next_item_ < body_.items.size(); ++steps) {
-    const bool is_look = !is_patient && steps % ITEMS_PER_LOOK == 0;
+    const bool is_look = !is_patient && steps % LOOKUPS_MAX == 0;
     if (is_look && std::chrono::steady_clock::now() > turn_ends) return false;
+    if (body_.head.op == Op::exists && next_item_ % LOOKUPS_MAX == 0) {
+      node.warm(std::span(body_.items).subspan(next_item_));
+    }
     step(node, body_.items[next_item_]);
     ++next_item_;
   }
