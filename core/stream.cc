@@ -1,17 +1,11 @@
 #include "stream.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 
 #include "lease_reader.h"
 #include "link.h"
-#include "transport/interface.h"
-#include "transport/unix.h"
 
 namespace gd2fs {
 
@@ -22,21 +16,15 @@ constexpr std::size_t BULK_COUNT = 2;
 constexpr std::uint64_t BULK_BYTES = 4 * MiB;
 constexpr std::size_t SMALL_MAX = REQUESTS_MAX / 2;  // the rest is room for those let go
 constexpr std::size_t TURN_BYTES = 4 * MiB;          // received before others have their turn
-constexpr std::uint64_t ACK_BYTES_MIN = 64 * KiB;
-constexpr std::uint64_t ACK_BYTES_MAX = 4 * MiB;
-constexpr std::int64_t SILENT_MS = 1'000;  // no byte for so long, and a deadline passed
-constexpr std::uint32_t LOST_MAX = 2;      // streams that one request may outlive
-constexpr std::int64_t FRESH_MS = 5;       // heard within this: the path works
-constexpr std::int64_t RETRY_MS_MIN = 100;
-constexpr std::int64_t RETRY_MS_MAX = 2'000;
-constexpr std::int64_t UNIX_AGAIN_MS = 2'000;
+constexpr std::uint32_t LOST_MAX = 2;                // streams that one request may outlive
+constexpr std::int64_t FRESH_MS = 5;                 // heard within this: the path works
 
 }  // namespace
 
 Stream::Stream(Link& link, IoThread& thread, std::size_t index)
     : link_(link), thread_(thread), index_(index) {}
 
-// ---- connecting ----------------------------------------------------------------------
+// ---- work ----------------------------------------------------------------------------
 
 void Stream::pump() {
   const std::int64_t now = now_ms();
@@ -49,146 +37,6 @@ void Stream::pump() {
   if (state_ != State::idle) return;
   if (link_.is_waiting()) thread_.wake_at(retry_at_ms_);
   thread_.wake_at(std::max(link_.retry_at(index_), retry_at_ms_));
-}
-
-void Stream::connect(std::int64_t now) {
-  link_.stream_connecting();
-  goodbye_.clear();
-  const bool is_bound = local() != nullptr;
-  candidates_ = tcp::order_for(local(), index_, link_.addresses(),
-                               is_bound ? tcp::interfaces() : std::vector<tcp::Interface>{});
-  candidates_left_ = candidates_.size();
-  connect_until_ms_ = now + link_.options().connect_ms;
-  thread_.wake_at(connect_until_ms_);
-  if (try_unix(now)) return;
-  const Transport wanted = link_.options().transport;
-  if (wanted == Transport::shm || wanted == Transport::unix_socket)
-    return connect_failed("its Unix socket is not on this host, or not in this network namespace");
-  if (!try_address(now)) connect_failed("no address can be reached");
-}
-
-/// A name that nobody has costs one call; whoever has it must be this user or root: anyone else
-/// could have taken it to read along.
-bool Stream::try_unix(std::int64_t now) {
-  is_unix_ = false;
-  const LinkOptions& options = link_.options();
-  if (options.transport == Transport::tcp || now < unix_at_ms_) return false;
-  tcp::Descriptor socket = local::connect_to(options.socket_name);
-  const auto peer = socket ? local::peer_of(socket.get()) : std::nullopt;
-  if (!peer) return false;
-  const bool is_trusted = peer->uid == geteuid() || peer->uid == 0;
-  if (!is_trusted && options.transport == Transport::automatic) return false;
-  socket_ = std::move(socket);
-  is_unix_ = true;
-  state_ = State::connecting;
-  thread_.watch(socket_.get(), EPOLLOUT, *this);
-  return true;
-}
-
-/// After a failure on the Unix socket: is TCP tried instead?
-bool Stream::leaves_unix(std::int64_t now) {
-  if (!is_unix_ || link_.options().transport != Transport::automatic) return false;
-  unix_at_ms_ = now + UNIX_AGAIN_MS;
-  is_unix_ = false;
-  return try_address(now);
-}
-
-bool Stream::wants_shm() const {
-  const Transport wanted = link_.options().transport;
-  return is_unix_ && !has_failed_shm_ &&
-         (wanted == Transport::automatic || wanted == Transport::shm);
-}
-
-Transport Stream::transport() const {
-  if (!is_unix_) return Transport::tcp;
-  const bool is_shm = (challenge_.capabilities & wire::SHM) != 0;
-  return is_shm ? Transport::shm : Transport::unix_socket;
-}
-
-/// The address to bind to; nullptr: the system chooses.
-const tcp::Address* Stream::local() const {
-  const std::vector<tcp::Address>& local = link_.options().local;
-  return local.empty() ? nullptr : &local[index_ % local.size()];
-}
-
-/// Starts a connection to the next address that takes one. False: none is left.
-bool Stream::try_address(std::int64_t now) {
-  while (candidates_left_ > 0 && now < connect_until_ms_) {
-    --candidates_left_;
-    const tcp::Address& to = candidates_[candidate_++ % candidates_.size()];
-    auto socket = tcp::connect_start(to, local(), link_.options().sockets);
-    if (!socket) continue;
-    socket_ = std::move(*socket);
-    state_ = State::connecting;
-    thread_.watch(socket_.get(), EPOLLOUT, *this);
-    return true;
-  }
-  return false;
-}
-
-void Stream::connect_failed(const std::string& reason) {
-  close();
-  if (leaves_unix(now_ms())) return;
-  retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
-  retry_at_ms_ = now_ms() + retry_ms_;
-  const std::int64_t link_retry_ms =
-      link_.stream_failed(index_, goodbye_.empty() ? reason : goodbye_);
-  thread_.wake_at(std::min(retry_at_ms_, link_retry_ms));
-}
-
-void Stream::begin_greeting() {
-  state_ = State::greeting;
-  Inbound::Receiver& receiver = *this;
-  in_ = std::make_unique<Inbound>(receiver, link_.options().is_verifying);
-  out_ = std::make_unique<Outbound>(PAYLOAD_BYTES_MAX);
-  is_waiting_to_send_ = false;
-  thread_.rewatch(socket_.get(), EPOLLIN, *this);
-  wire::Hello hello = link_.options().hello;
-  if (is_unix_) {
-    in_->expect_descriptor();
-    out_->join_small();
-  }
-  if (wants_shm()) hello.capabilities |= wire::SHM | wire::VIEW;
-  static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
-  wire::encode_hello(out_->control(), hello);
-  flush();
-}
-
-bool Stream::take_greeting(const wire::Header& header, wire::View table) {
-  if (header.kind == wire::Kind::challenge && state_ == State::greeting) {
-    const auto challenge = wire::decode_challenge(table);
-    if (!challenge || challenge->version != wire::VERSION ||
-        challenge->block_bytes != BLOCK_BYTES || challenge->payload_max < BLOCK_BYTES ||
-        challenge->requests_max == 0)
-      return false;
-    if (!take_challenge(*challenge)) return false;
-    state_ = State::proving;
-    wire::encode_proof(out_->control(), wire::Proof{});
-    return true;
-  }
-  if (header.kind == wire::Kind::welcome && state_ == State::proving) {
-    begin_ready(challenge_);
-    return true;
-  }
-  return false;
-}
-
-bool Stream::take_challenge(const wire::Challenge& challenge) {
-  challenge_ = challenge;
-  if (!wants_shm()) challenge_.capabilities &= ~(wire::SHM | wire::VIEW);
-  if (is_unix_ && challenge.node_id != link_.options().node_id) {
-    goodbye_ = "another node answers on its Unix socket";
-    return false;
-  }
-  const bool is_refused = (challenge_.capabilities & wire::SHM) == 0;
-  if (link_.options().transport != Transport::shm || !is_refused) return true;
-  const auto peer = local::peer_of(socket_.get());
-  const bool is_other_user = peer && peer->uid != geteuid();
-  goodbye_ = is_other_user
-                 ? "it shares its memory with user " + std::to_string(peer->uid) +
-                       ", not with user " + std::to_string(geteuid())
-                 : "its memory is of a kind that cannot be shared, or it was told not to share it";
-  return false;
 }
 
 bool Stream::take_arena(const wire::Header& header, wire::View table) {
@@ -245,19 +93,6 @@ void Stream::tell_releases() {
     wire::encode_release(out_->control(), std::span(leases).subspan(at, count), in_->consumed());
   }
   flush();
-}
-
-void Stream::begin_ready(const wire::Challenge& challenge) {
-  const std::size_t payload_max = std::min<std::size_t>(challenge.payload_max, PAYLOAD_BYTES_MAX);
-  out_->limit_payload(payload_max);
-  state_ = State::ready;
-  candidate_ = 0;
-  last_request_ = 0;
-  acknowledged_ = 0;
-  ack_bytes_ = std::clamp(challenge.hold_bytes_max / 4, ACK_BYTES_MIN, ACK_BYTES_MAX);
-  reached_bytes_ = 0;
-  hear(now_ms());
-  link_.stream_connected(index_, transport());
 }
 
 // ---- losing --------------------------------------------------------------------------
@@ -516,99 +351,7 @@ void Stream::read_on() {
   if (is_open && in_->has_staged()) ready(EPOLLIN);
 }
 
-// ---- silence -------------------------------------------------------------------------
-//
-// A path can die without a word: a cable, a switch. A stream that has waited for half its limit
-// asks the node for a word (a live one answers at once, whatever else it does), and has the others
-// of the link look too. When they hear the node and this one still does not, its path is given up:
-// what it had is asked anew by them. When nobody hears anything the node is at fault, and deadlines
-// decide.
-
-void Stream::hear(std::int64_t now) {
-  heard_ms_ = now;
-  link_.heard(index_, now);
-  if (asked_ms_ == 0) return;
-  asked_ms_ = 0;
-  link_.set_doubtful(index_, false);
-}
-
-void Stream::ask_for_word(std::int64_t now) {
-  if (asked_ms_ != 0) return;
-  asked_ms_ = now;
-  acknowledge(0, wire::CONFIRM);
-  thread_.wake_at(now + silence_ms() / 2);
-}
-
-/// More patience when a request cannot be asked again elsewhere.
-std::int64_t Stream::silence_ms() const {
-  for (const auto& [request, pending] : pending_)
-    if (pending.rpc != nullptr && !pending.rpc->is_idempotent()) return Silence::MS_MAX;
-  return silence_.limit_ms();
-}
-
-void Stream::look() {
-  const std::int64_t now = now_ms();
-  if (state_ == State::idle && now >= retry_at_ms_ && link_.may_connect()) connect(now);
-  pump();
-  if (state_ != State::ready || is_unix_) return;
-  ask_for_word(now);
-  flush();
-}
-
-/// Bytes that get through say that the path works, as long as more are on their way: the last ones
-/// may be just the question for a word.
-void Stream::note_sent(std::int64_t now) {
-  const std::uint64_t waiting = tcp::unacknowledged_bytes(socket_.get());
-  const std::uint64_t reached = out_->sent_bytes() - std::min(waiting, out_->sent_bytes());
-  if (reached > reached_bytes_ && (waiting != 0 || !out_->is_empty())) sent_ms_ = now;
-  reached_bytes_ = reached;
-}
-
-/// When to look again.
-std::int64_t Stream::watch_silence(std::int64_t now) {
-  const bool is_waiting = !pending_.empty() || asked_ms_ != 0;
-  if (state_ != State::ready || is_unix_ || !is_waiting || !link_.has_paths()) return NEVER_MS;
-  note_sent(now);
-  const std::int64_t step_ms = silence_ms() / 2;
-  const std::int64_t quiet_at = std::max(heard_ms_, sent_ms_) + step_ms;
-  if (now < quiet_at) return quiet_at;
-  if (asked_ms_ == 0) {
-    ask_for_word(now);
-    link_.set_doubtful(index_, true);
-    link_.doubt(index_);
-    flush();
-    return now + step_ms;
-  }
-  if (now < asked_ms_ + step_ms) return asked_ms_ + step_ms;
-  // What this thread has had no time to read is no silence.
-  const bool is_lost =
-      link_.others_heard_since(index_, asked_ms_) && !tcp::has_bytes(socket_.get());
-  if (is_lost) give_up_silent(now);
-  return now + step_ms;
-}
-
-void Stream::give_up_silent(std::int64_t now) {
-  tcp::abandon(socket_);
-  close();
-  retry_ms_ = std::clamp(retry_ms_ * 2, RETRY_MS_MIN, RETRY_MS_MAX);
-  retry_at_ms_ = now + retry_ms_;
-  link_.stream_lost(index_, "one of its paths has gone silent");
-  release_pending(now, false);
-  thread_.post([this] { pump(); });
-}
-
-std::int64_t Stream::expire_held(std::int64_t now) {
-  if (held_ == nullptr) return NEVER_MS;
-  if (now < held_->deadline_ms) return held_->deadline_ms;
-  std::exchange(held_, nullptr)->finish(Status::expired);
-  return NEVER_MS;
-}
-
-/// The node, not just the path.
-bool Stream::is_silent(std::int64_t now) const {
-  const std::int64_t since = now - SILENT_MS;
-  return heard_ms_ <= since && !link_.others_heard_since(index_, since);
-}
+// ---- time ----------------------------------------------------------------------------
 
 std::int64_t Stream::tick(std::int64_t now) {
   link_.expire(now);

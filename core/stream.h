@@ -71,6 +71,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   Transport transport() const;
   const tcp::Address* local() const;
   bool try_address(std::int64_t now);
+  void back_off(std::int64_t now);
   void connect_failed(const std::string& reason);
   void begin_greeting();
   void begin_ready(const wire::Challenge& challenge);
