@@ -12,6 +12,7 @@ from gd2fs import _core
 STUB = ast.parse(Path(__file__).parent.parent.joinpath("src/gd2fs/_core.pyi").read_text("utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 ALIASES = {"Key"}  # of types, for the stub alone
+UNSEEN = {"__init__", "__buffer__"}  # a buffer has no name before Python 3.12
 
 
 def names_in(body: list[ast.stmt]) -> set[str]:
@@ -29,4 +30,4 @@ def test_the_module_has_the_names_of_its_stub():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_has_the_names_of_its_stub(name):
-    assert names_in(CLASSES[name].body) - {"__init__"} == public_names(getattr(_core, name))
+    assert names_in(CLASSES[name].body) - UNSEEN == public_names(getattr(_core, name))
