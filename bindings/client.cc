@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "fault.h"
+#include "gil.h"
 #include "modules.h"
 #include "signals.h"
 
@@ -262,7 +263,7 @@ class BoundClient {
   nb::list finished(std::size_t count_max) {
     std::vector<OperationRef> operations;
     {
-      nb::gil_scoped_release released;
+      GilReleased released;
       client_->with([&](Client& client) { operations = client.finished(count_max); });
     }
     nb::list cookies;
@@ -274,7 +275,7 @@ class BoundClient {
   nb::tuple map() {
     wire::Map map;
     {
-      nb::gil_scoped_release released;
+      GilReleased released;
       client_->with([&](Client& client) { map = client.map(); });
     }
     nb::list nodes;
@@ -287,13 +288,13 @@ class BoundClient {
   void close() {
     descriptor_ = -1;
     if (!client_) return;
-    nb::gil_scoped_release released;
+    GilReleased released;
     client_->close();
   }
 
  private:
   static Result<std::unique_ptr<Client>> connect_without_gil(const ClientOptions& options) {
-    nb::gil_scoped_release released;
+    GilReleased released;
     SignalsBlocked blocked;
     return Client::connect(options);
   }
@@ -365,15 +366,15 @@ void bind_views(nb::class_<BoundClient>& client) {
 void bind_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "Client",
                                  "The native client: each method starts an operation.");
-  client.def(
-      nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
-               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
-               std::size_t>(),
-      nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
-      nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
-      nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
-      nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
-      nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes);
+  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
+                      std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
+                      const std::string&, std::string, std::size_t>(),
+             nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
+             nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
+             nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
+             nb::arg("is_verifying") = true, nb::arg("transport") = "auto",
+             nb::arg("congestion") = "",
+             nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes);
   bind_pages(client);
   bind_files(client);
   bind_views(client);

@@ -12,6 +12,7 @@
 
 #include "../core/placement.h"
 #include "fault.h"
+#include "gil.h"
 #include "modules.h"
 #include "signals.h"
 
@@ -113,7 +114,7 @@ class BoundServer {
   }
 
   void stop() {
-    nb::gil_scoped_release released;
+    GilReleased released;
     std::shared_ptr<Server> stopping;
     {
       std::lock_guard guard(lock_);
@@ -124,7 +125,7 @@ class BoundServer {
 
  private:
   static Result<std::unique_ptr<Server>> start_without_gil(const ServerOptions& options) {
-    nb::gil_scoped_release released;
+    GilReleased released;
     SignalsBlocked blocked;
     return Server::start(options);
   }

@@ -16,6 +16,7 @@ void LeaseKeeper::release(std::uint64_t lease) {
     const std::lock_guard lock(mutex_);
     if (link_ != nullptr) {
       released_.push_back(lease);
+      is_waiting_ = true;
       if (released_.size() == 1) link_->wake_for_releases();
       return;
     }
@@ -25,7 +26,14 @@ void LeaseKeeper::release(std::uint64_t lease) {
 
 std::vector<std::uint64_t> LeaseKeeper::take() {
   const std::lock_guard lock(mutex_);
+  is_waiting_ = false;
   return std::exchange(released_, {});
+}
+
+void LeaseKeeper::take_back(std::span<const std::uint64_t> leases) {
+  const std::lock_guard lock(mutex_);
+  released_.insert(released_.end(), leases.begin(), leases.end());
+  is_waiting_ = !released_.empty();
 }
 
 void LeaseKeeper::detach() {

@@ -4,9 +4,11 @@
 // says so, and closes it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,10 @@ class LeaseKeeper {
   void release(std::uint64_t lease);
   /// What a stream has to tell the node now.
   std::vector<std::uint64_t> take();
+  /// What a stream told it, and was lost before the node said that it heard.
+  void take_back(std::span<const std::uint64_t> leases);
+  /// Is there something to tell? Without a lock.
+  bool is_waiting() const noexcept { return is_waiting_.load(); }
   /// The link is going, and its threads are gone.
   void detach();
 
@@ -36,6 +42,7 @@ class LeaseKeeper {
       mutex_;  // Guards: link_, released_. Held while a stream is woken, not while one talks.
   Link* link_;
   std::vector<std::uint64_t> released_;
+  std::atomic<bool> is_waiting_{false};  // some are released; written under the lock
   const std::string socket_name_;
   const wire::Hello hello_;
 };

@@ -32,7 +32,10 @@ Link::Link(std::string node_name, std::vector<tcp::Address> addresses, LinkOptio
   }
 }
 
-Link::~Link() { keeper_->detach(); }
+Link::~Link() {
+  for (const auto& stream : streams_) keeper_->take_back(stream->take_told());
+  keeper_->detach();
+}
 
 void Link::wake_for_releases() {
   const std::lock_guard lock(mutex_);
@@ -41,6 +44,10 @@ void Link::wake_for_releases() {
     Stream* const stream = streams_[at].get();
     return stream->thread().post([stream] { stream->tell_releases(); });
   }
+  // Nothing else may be asked of this node for a long time: a stream is connected for them.
+  const auto unconnected = std::find(is_ready_.begin(), is_ready_.end(), false);
+  if (unconnected == is_ready_.end()) return;
+  wake(static_cast<std::size_t>(unconnected - is_ready_.begin()));
 }
 
 // ---- any thread ----------------------------------------------------------------------
@@ -172,7 +179,7 @@ RpcRef Link::take(bool is_bulk_welcome) {
 
 bool Link::is_waiting() const {
   const std::lock_guard lock(mutex_);
-  return !small_.empty() || !bulk_.empty();
+  return !small_.empty() || !bulk_.empty() || keeper_->is_waiting();
 }
 
 std::int64_t Link::next_deadline() const {
@@ -218,7 +225,7 @@ bool Link::wants_stream(std::size_t index, std::int64_t now) const {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   if (is_down_) return index == looking_ && now >= retry_at_ms_;  // one stream looks for it
-  return !small_.empty() || !bulk_.empty();
+  return !small_.empty() || !bulk_.empty() || keeper_->is_waiting();
 }
 
 std::int64_t Link::retry_at(std::size_t index) const {

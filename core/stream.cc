@@ -87,12 +87,24 @@ void Stream::note_view(Rpc& rpc, std::uint64_t lease) {
 void Stream::tell_releases() {
   if (state_ != State::ready || transport() != Transport::shm) return;
   const std::vector<std::uint64_t> leases = link_.keeper()->take();
+  if ((challenge_.capabilities & wire::VIEW) == 0) return;  // it gave none, and would take offence
   constexpr std::size_t LEASES_MAX = TABLE_BYTES_MAX / sizeof(std::uint64_t);
   for (std::size_t at = 0; at < leases.size(); at += LEASES_MAX) {
     const std::size_t count = std::min(LEASES_MAX, leases.size() - at);
     wire::encode_release(out_->control(), std::span(leases).subspan(at, count), in_->consumed());
   }
+  if (!leases.empty()) {
+    told_.push_back(leases);  // they leak when nobody tells them again after a loss
+    acknowledge(0, wire::CONFIRM);
+  }
   flush();
+}
+
+std::vector<std::uint64_t> Stream::take_told() {
+  std::vector<std::uint64_t> leases;
+  for (const auto& told : told_) leases.insert(leases.end(), told.begin(), told.end());
+  told_.clear();
+  return leases;
 }
 
 // ---- losing --------------------------------------------------------------------------
@@ -113,6 +125,8 @@ void Stream::lose(const std::string& reason) {
   }
   close();
   link_.stream_lost(index_, goodbye_.empty() ? reason : goodbye_);
+  link_.keeper()->take_back(take_told());
+  if (link_.keeper()->is_waiting()) link_.wake_for_releases();
   release_pending(now_ms(), true);
   // The state is whole again before anything is asked anew.
   thread_.post([this] { pump(); });
@@ -294,7 +308,10 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
 
 /// Every byte up to the node's count was in place when it was copied.
 bool Stream::take_confirmation(const wire::Header& header) {
-  if (header.request == 0) return true;  // the word that was asked for
+  if (header.request == 0) {  // the word that was asked for; over shared memory, of releases
+    if (!told_.empty()) told_.pop_front();
+    return true;
+  }
   const auto found = pending_.find(header.request);
   if (found == pending_.end() || !found->second.is_confirming) return false;
   RpcRef rpc = std::move(found->second.rpc);

@@ -4,6 +4,7 @@
 //   and from anywhere back to idle
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void pump();
   /// Tells the node which of its leases are over.
   void tell_releases();
+  /// Also of a stream whose thread has ended: what it told, and the node has not said it heard.
+  std::vector<std::uint64_t> take_told();
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const OperationState* operation);
   /// Others of the link doubt that their path works: asks the node for a word by this one, and
@@ -104,10 +107,11 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   wire::Challenge challenge_;
   std::string goodbye_;  // the node's reason, when it said one
 
-  bool is_unix_ = false;         // what the present connection is, or was
-  bool has_failed_shm_ = false;  // its arena could not be mapped: not tried again
-  std::int64_t unix_at_ms_ = 0;  // the next time for its Unix socket
-  ArenaMapRef arena_;            // of the node, when this stream reads by leases
+  bool is_unix_ = false;                         // what the present connection is, or was
+  bool has_failed_shm_ = false;                  // its arena could not be mapped: not tried again
+  std::int64_t unix_at_ms_ = 0;                  // the next time for its Unix socket
+  ArenaMapRef arena_;                            // of the node, when this stream reads by leases
+  std::deque<std::vector<std::uint64_t>> told_;  // leases that are over, each to be confirmed
 
   std::vector<tcp::Address> candidates_;  // the node's addresses, the nearest first
   std::size_t candidate_ = 0;             // of candidates_: the next to try

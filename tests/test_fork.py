@@ -1,4 +1,5 @@
-"""Fork: in a child, clients of the parent are closed; in the parent they go on."""
+"""Forks and ends of programs: in a child, clients of the parent are closed; in the parent they go
+on."""
 
 from __future__ import annotations
 
@@ -28,6 +29,23 @@ if child:
     sys.exit(status or client.stat("/ns/file") is not None)
 client.close()
 del client
+"""
+
+# Its daemon threads are in calls, and in nothing else, when it ends.
+BUSY_PROGRAM = """
+import sys, threading
+from gd2fs import Client
+client = Client(sys.argv[1], cluster=sys.argv[2])
+are_calling = threading.Barrier(5)
+def call():
+    are_calling.wait()
+    while True:
+        client.stat("/ns/file")
+for _ in range(4):
+    threading.Thread(target=call, daemon=True).start()
+are_calling.wait()
+for _ in range(50):
+    client.stat("/ns/file")
 """
 
 
@@ -82,6 +100,13 @@ def test_a_child_ends_with_the_parents_client_still_there(three_nodes):
     words = [sys.executable, "-c", PROGRAM, three_nodes.cp, three_nodes.cluster]
 
     assert subprocess.run(words, timeout=PATIENCE_S).returncode == 0
+
+
+def test_a_program_ends_while_its_daemon_threads_are_in_calls(three_nodes):
+    words = [sys.executable, "-c", BUSY_PROGRAM, three_nodes.cp, three_nodes.cluster]
+
+    for _ in range(5):
+        assert subprocess.run(words, timeout=PATIENCE_S).returncode == 0
 
 
 def test_the_published_client_starts_nothing_in_a_child(three_nodes, path):

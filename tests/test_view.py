@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
+import socket
 import time
 
 import pytest
@@ -150,3 +152,27 @@ def test_in_a_child_it_is_closed_and_reading_on_ends_the_child(shm_client, names
         assert os.waitstatus_to_exitcode(os.waitpid(reading, 0)[1]) == -signal.SIGSEGV
         assert bytes(memory) == PAGE
         del memory
+
+
+def cut_unix_streams() -> None:
+    """Ends every connection of this process to a node's Unix socket, as a node does that cuts off
+    a reader."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as end:
+            name = end.getpeername() if end.family == socket.AF_UNIX else ""
+            if isinstance(name, bytes) and name.startswith(b"\0gd2fs/"):  # abstract
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_view_goes_back_when_its_stream_is_gone_and_nothing_else_is_asked(
+    shm_client, namespace, views
+):
+    shm_client.pages(namespace).put([b"key"], [PAGE])
+    held = [shm_client.view(namespace, b"key") for _ in range(3)]
+    assert views() == 3
+
+    cut_unix_streams()
+    for view in held:
+        view.release()
+
+    assert eventually(lambda: views() == 0)
