@@ -152,15 +152,16 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
 
 bool Stream::take_challenge(const wire::Challenge& challenge) {
   challenge_ = challenge;
-  if (!wants_shm()) challenge_.capabilities &= ~(wire::SHM | wire::VIEW);
+  const auto peer = is_unix_ ? local::peer_of(socket_.get()) : std::nullopt;
+  const bool is_other_user = peer && peer->uid != geteuid();
+  // No node shares its memory with another user: who offers that may change it under the reader.
+  if (!wants_shm() || is_other_user) challenge_.capabilities &= ~(wire::SHM | wire::VIEW);
   if (is_unix_ && challenge.node_id != link_.options().node_id) {
     goodbye_ = "another node answers on its Unix socket";
     return false;
   }
   const bool is_refused = (challenge_.capabilities & wire::SHM) == 0;
   if (link_.options().transport != Transport::shm || !is_refused) return true;
-  const auto peer = local::peer_of(socket_.get());
-  const bool is_other_user = peer && peer->uid != geteuid();
   goodbye_ = is_other_user
                  ? "it shares its memory with user " + std::to_string(peer->uid) +
                        ", not with user " + std::to_string(geteuid())

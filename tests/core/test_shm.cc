@@ -1,6 +1,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -400,6 +401,31 @@ TEST_CASE("malformed leases end the stream and give no bytes") {
   CHECK(with([](wire::Lease& lease) { lease.data.pieces[0].offset = 4096; }) != Status::ok);
   CHECK(with([](wire::Lease& lease) { lease.data.hashes[3] ^= 1; }) != Status::ok);
   CHECK(with([](wire::Lease& lease) { lease.id = 5; }) != Status::ok);  // a view was not asked for
+}
+
+TEST_CASE("memory that another user offers is not read") {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: only root can listen as another user");
+    return;
+  }
+  Pretended world;
+  // Of this thread alone: its socket says whose it is from then on.
+  REQUIRE(syscall(SYS_setresuid, -1, 65534, -1) == 0);
+  FakeNode fake(world.cluster.map().nodes[1], world.cluster.map(), world.arena,
+                [&](int fd, const wire::Header& header, const wire::Request&) {
+                  say_lease(fd, header.request, good_lease(world.arena, 1 * MiB));
+                });
+  REQUIRE(syscall(SYS_setresuid, -1, 0, -1) == 0);
+  ClientOptions options = world.cluster.options();
+  options.connect_ms = 500;
+  options.timeout_ms = 3'000;
+  for (const Transport transport : {Transport::shm, Transport::automatic}) {
+    options.transport = transport;
+    Memory into(1 * MiB);
+    CHECK(get_page(*LocalCluster::client(options), world.key, into) != Status::ok);
+  }
+
+  CHECK(fake.requests == 0);
 }
 
 TEST_CASE("leases without an arena, or that nobody confirms, give no bytes") {
