@@ -8,7 +8,6 @@ from gd2fs import Client
 from gd2fs.bench.io.case import KIB, Case
 from gd2fs.bench.io.memory import Memory, blank, differ, fill, spots_differ
 from gd2fs.bench.io.store_jobs import key_of, store_job
-from gd2fs.bench.io.worker import has_views
 from gd2fs.cli import main
 from gd2fs.errors import Corrupt
 
@@ -123,15 +122,11 @@ def test_a_single_changed_byte_is_seen_by_the_whole_check(one_node_client):
         job.check()
 
 
-@pytest.mark.skipif(not has_views(), reason="clients of this build have no views")
-def test_a_view_is_of_the_bytes_that_were_put(one_node):
-    with one_node.client(timeout_s=20) as client:
-        if client.ping()[0].transport != "shm":
-            pytest.skip("the memory of this node cannot be shared")
-        job = job_of(client, Case("view", "shm", bytes=ODD_BYTES))
-        phase = job.run(3)
-        job.check()
-        job.finish()
+def test_a_view_is_of_the_bytes_that_were_put(shm_client):
+    job = job_of(shm_client, Case("view", "shm", bytes=ODD_BYTES))
+    phase = job.run(3)
+    job.check()
+    job.finish()
 
     assert len(phase.calls_ns) == 3
 

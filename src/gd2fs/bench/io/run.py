@@ -17,8 +17,7 @@ from gd2fs.bench.io.latency import Latency, histogram
 from gd2fs.bench.io.peer import can_do
 from gd2fs.bench.io.plan import arena_bytes
 from gd2fs.bench.io.processor import Foreign
-from gd2fs.bench.io.worker import PEER, STORE, has_transports, has_views, whole_of
-from gd2fs.errors import InvalidRequest
+from gd2fs.bench.io.worker import PEER, STORE, whole_of
 
 PHASE_S = 0.06  # of one job, before it is another one's turn
 PHASE_CALLS_MAX = 500
@@ -190,39 +189,24 @@ class Bench:
         """Measure all of them.
 
         Raises:
-            InvalidRequest: There is none that this build can do.
             Corrupt: A call gave other bytes than were stored.
             Unavailable: A process of the run ended, or did not get ready.
         """
-        possible = self._possible(cases)
         rows: list[Row] = []
         foreign: list[Foreign] = []
         rungs = ("", "")
-        ordered = sorted(possible, key=lambda case: case.nodes)
+        ordered = sorted(cases, key=lambda case: case.nodes)
         with tempfile.TemporaryDirectory(prefix="gd2fs-bench-") as folder:
             for nodes, group in groupby(ordered, key=lambda case: case.nodes):
                 with self._fleet(nodes, list(group), Path(folder)) as fleet:
                     start = fleet.moment()
                     rungs = (fleet.rung, fleet.raw["rung"])
-                    rows += self._measure_all(fleet, [c for c in possible if c.nodes == nodes])
+                    rows += self._measure_all(fleet, [c for c in cases if c.nodes == nodes])
                     foreign.append(Foreign.between(start, fleet.moment()))
         if rungs[0] != rungs[1]:
             self._remarks.append(f"nodes have {rungs[0]} memory, but ceilings only {rungs[1]}")
         worst = max(foreign, key=lambda each: each.processes + each.steal)
         return Outcome(self._ceilings, rows, worst, *rungs, self._remarks)
-
-    def _possible(self, cases: Sequence[Case]) -> list[Case]:
-        known = ("tcp", "unix", "shm") if has_transports() else ("tcp",)
-        possible = [c for c in cases if c.transport in known and (c.op != "view" or has_views())]
-        missing = dict.fromkeys(c.transport for c in cases if c.transport not in known)
-        if missing:
-            self._remarks.append(f"not measured: {', '.join(missing)}: this build has only tcp")
-        if not possible:
-            raise InvalidRequest(
-                "nothing to measure: this build has none of these transports",
-                hint="choose `--transports tcp`",
-            )
-        return possible
 
     def _fleet(self, nodes: int, cases: list[Case], folder: Path) -> Fleet:
         needed = self._settings.memory_bytes or arena_bytes(cases)

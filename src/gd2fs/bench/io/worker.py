@@ -14,7 +14,6 @@ What goes wrong is answered as {"error": KIND, "message", "hint"}; the process g
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -46,30 +45,19 @@ class Clients:
     def client(self, case: Case) -> Client:
         way = (case.transport, case.streams, case.verify)
         if way not in self._clients:
-            options: dict[str, Any] = {"transport": case.transport} if has_transports() else {}
             self._clients[way] = Client(
                 self._cp,
                 cluster=self._cluster,
                 streams=case.streams,
                 verify=case.verify,
                 timeout_s=PATIENCE_S,
-                **options,
+                transport=case.transport,
             )
         return self._clients[way]
 
     def close(self) -> None:
         for client in self._clients.values():
             client.close()
-
-
-def has_transports() -> bool:
-    """Whether a client can be told which way to take."""
-    return "transport" in inspect.signature(Client.__init__).parameters
-
-
-def has_views() -> bool:
-    """Whether a client can lend what a node holds without a copy."""
-    return hasattr(Client, "view")
 
 
 class Worker:
