@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gd2fs.errors import GD2FSError
 from gd2fs.testing.cluster import Cluster
 
 JOBS = Path(__file__).parent / "jobs"
@@ -93,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             {"check": check, "bench": bench}[asked.what](asked.arena, folder)
-        except RuntimeError as error:
+        except GD2FSError as error:
             sys.exit(f"error: {error}")
         except subprocess.CalledProcessError as error:
             sys.exit(f"error: fio ended with status {error.returncode}: {error.stdout[-2000:]!r}")

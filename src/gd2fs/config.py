@@ -176,6 +176,7 @@ MEMORY_BYTES_MIN = 16 << 20  # less could not hold a handful of chunks
 THREADS_MAX = 64
 CLUSTER_BYTES_MAX = 128  # as core/limits.h says
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
+SIZE_END = 1 << 63  # the first one that the core cannot count
 ZERO_COPY = ("auto", "on", "off")
 ARENA_KINDS = ("auto", "hugetlb", "memfd", "thp", "plain")
 SHM_KINDS = ("shared", "off")
@@ -280,12 +281,15 @@ def parse_bytes(text: str) -> int:
     """Read a size: ``8GiB``, ``512M`` and ``64MB`` all count in powers of 1024.
 
     Raises:
-        InvalidRequest: It is not a number with a known unit.
+        InvalidRequest: It is not a number with a known unit, or 8 EiB or more.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper(), re.ASCII)
     if not match:
         raise InvalidRequest(f"`{text}` is not a size", hint="for example `8GiB`, `512M` or `64MB`")
-    return int(float(match[1]) * (1 << SIZE_UNITS[match[2]]))
+    size = float(match[1]) * (1 << SIZE_UNITS[match[2]])
+    if size >= SIZE_END:
+        raise InvalidRequest(f"`{text}` is more than any machine has", hint="at most some TiB")
+    return int(size)
 
 
 def parse_listen(text: str) -> tuple[str, ...]:

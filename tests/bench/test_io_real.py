@@ -1,6 +1,8 @@
 """`gd2fs bench io` with real nodes and real clients, small: what it writes, and that it looks."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -178,3 +180,16 @@ def test_no_two_blocks_of_the_pattern_are_alike():
     blocks = [bytes(view[at : at + 512]) for at in range(0, len(view), 4096)]
 
     assert len(set(blocks)) == len(blocks)
+
+
+@pytest.mark.parametrize(
+    ("memory", "why"), [("4KiB", "4096 bytes of memory are too few"), ("9" * 40, "any machine")]
+)
+def test_memory_that_no_node_takes_is_said_in_a_line(memory, why):
+    words = [sys.executable, "-m", "gd2fs", "bench", "io", "--quick", "--memory", memory]
+
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

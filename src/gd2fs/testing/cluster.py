@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from gd2fs.bench.children import die_with_parent
+from gd2fs.errors import Unavailable
 
 READY_S = 30.0  # from start to the `ready` line
 STOP_S = 10.0  # from SIGTERM to the end, then SIGKILL
@@ -39,7 +40,7 @@ class NodeProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start and wait for the `ready` line; without it RuntimeError, with the node's log."""
+        """Start and wait for the `ready` line; without it Unavailable, in the node's words."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -52,7 +53,9 @@ class NodeProcess:
         if not self.ready_line.startswith("ready"):
             self.kill()
             with open(self.log, encoding="utf-8") as log_text:
-                raise RuntimeError(f"node {self.name} did not get ready: {log_text.read()[-2000:]}")
+                said, _, hint = log_text.read()[-2000:].strip().partition("\nhint: ")
+            why = said.removeprefix("error: ") or "it said nothing"
+            raise Unavailable(f"node {self.name} did not get ready: {why}", hint=hint)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """Send a signal and wait for the end, killing after a while; the exit status."""

@@ -69,9 +69,7 @@ class Fleet:
         self._cases = cases
         self._peers = dict(peers or {})
         self._directory = directory
-        self._cluster = Cluster(
-            nodes, f"{memory_bytes >> 20}MiB", str(directory), arena=arena, name=CLUSTER
-        )
+        self._cluster = Cluster(nodes, str(memory_bytes), str(directory), arena=arena, name=CLUSTER)
         self._stack = ExitStack()
         self.clients: list[ClientProcess] = []
         self.raw: Mapping[str, str] = {}
