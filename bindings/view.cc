@@ -57,7 +57,9 @@ const View& BoundView::view() const {
 
 void BoundView::release() {
   if (exports_ > 0) {
-    PyErr_Format(PyExc_BufferError, "cannot release a view of which %zu buffers are in use",
+    PyErr_Format(PyExc_BufferError,
+                 "cannot release the view: arrays or slices of it are in use (%zu); delete them "
+                 "first, or copy what has to stay",
                  exports_);
     throw nb::python_error();
   }

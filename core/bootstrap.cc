@@ -135,7 +135,10 @@ Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& 
     return Error{"no node is named to connect to", "name at least one seed as `HOST:PORT`"};
   Error all;
   const auto note = [&](const std::string& seed, const Error& fault) {
-    all.message += (all.message.empty() ? "cannot reach " : "; ") + seed + ": " + fault.message;
+    const std::string same = "cannot connect to " + seed + ": ";
+    const bool is_twice = fault.message.starts_with(same);
+    all.message += (all.message.empty() ? "cannot reach " : "; ") + seed + ": " +
+                   fault.message.substr(is_twice ? same.size() : 0);
     if (!fault.hint.empty()) all.hint = fault.hint;
     if (fault.status == Status::denied) all.status = Status::denied;
   };

@@ -94,13 +94,24 @@ void Call::finish(Outcome outcome) {
   on_end(std::move(outcome));
 }
 
+namespace {
+
+/// What to do about a node that cannot be reached.
+const char* advice_of(Transport transport) {
+  const bool is_chosen = transport == Transport::shm || transport == Transport::unix_socket;
+  return is_chosen ? "allow the transport `auto`, or take it as a miss"
+                   : "retry, or take it as a miss";
+}
+
+}  // namespace
+
 void Call::fail(Status status, const std::string& what, std::size_t node) {
   Link& link = network().link(node);
   Outcome outcome = outcome_of(status);
   outcome.message = what + ": node `" + link.node_name() + "` answered " + status_name(status);
   if (status == Status::unavailable)
     outcome.message = what + ": node `" + link.node_name() + "` cannot be reached (" +
-                      link.last_fault() + "); retry, or take it as a miss";
+                      link.last_fault() + "); " + advice_of(link.options().transport);
   if (status == Status::expired)
     outcome.message = what + ": node `" + link.node_name() +
                       "` did not answer before the deadline; retry, or allow more time";

@@ -132,18 +132,26 @@ class Ping : public ClusterCall {
   void collect() {
     Outcome outcome = outcome_of(Status::ok);
     for (const Sent& each : sent()) {
-      const bool is_ok = each.rpc->item_status(0) == Status::ok;
+      const Status answer = each.rpc->item_status(0);
+      const bool is_ok = answer == Status::ok;
       wire::NodeStatus status = each.rpc->node;
       status.transport = transport_name(network().link(each.node).transport());
       if (!is_ok) {
         status = {};
         status.state = NODE_GONE;
         status.name = network().link(each.node).node_name();
+        status.fault = fault_of(answer, each.node);
       }
       outcome.is_partial = outcome.is_partial || !is_ok;
       outcome.nodes.push_back(std::move(status));
     }
     finish(std::move(outcome));
+  }
+
+  std::string fault_of(Status answer, std::size_t node) {
+    if (answer == Status::expired) return "no answer before the deadline";
+    std::string fault = network().link(node).last_fault();
+    return answer == Status::unavailable && !fault.empty() ? fault : status_name(answer);
   }
 };
 

@@ -268,6 +268,7 @@ struct NodeStatus {
   std::string zero_copy;   // "on", or "off: " and why
   bool is_sealed = false;  // readers on its host may map its arena
   std::string transport;   // not on the wire: how the client that asked reaches it
+  std::string fault;       // not on the wire: why it did not answer
 };
 
 /// RESPONSE frames: the response items, then what the op adds:

@@ -112,7 +112,8 @@ static int finish(struct engine_job* job, int started) {
 }
 
 static int open_fault(struct thread_data* td, struct fio_file* file, int code, const char* what) {
-  log_err("gd2fs: %s `%s`: %s\n", what, file->file_name, strerror(code));
+  const char* const hint = code == ENOENT ? "; run a job that writes it first" : "";
+  log_err("gd2fs: %s `%s`: %s%s\n", what, file->file_name, strerror(code), hint);
   td_verror(td, code, "gd2fs open");
   return code;
 }

@@ -106,9 +106,9 @@ class Call:
         """size, chunk_bytes, ttl_s, generation, sequence"""
 
     @property
-    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int, bool, str]]:
+    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int, bool, str, str]]:
         """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes, is_sealed,
-        transport"""
+        transport, fault"""
 
     @property
     def view(self) -> View | None:

@@ -41,6 +41,7 @@ class NodeStatus:
     arena_free_bytes: int
     is_sealed: bool = False  # readers on its host may map its arena
     transport: str = ""  # how this client reaches it: "shm", "unix" or "tcp"
+    fault: str = ""  # why it is "gone"; empty for others
 
     @property
     def arena_mode(self) -> str:

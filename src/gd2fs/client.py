@@ -96,6 +96,9 @@ class Client:
         self._completions: Completions | None = None
         close_in_children(self)
 
+    def __repr__(self) -> str:
+        return f"<Client of {self.config.cluster!r} at {', '.join(self.config.cp)}>"
+
     def __enter__(self) -> Client:
         return self
 

@@ -76,5 +76,5 @@ def error_of(status: Status, message: str) -> GD2FSError:
         return Corrupt(message, hint="that copy was dropped; send the bytes again")
     if status is Status.CANCELLED:
         return Closed(message, hint="make a new client")
-    hint = _PASSING.get(status, "check that the nodes are up; retry, or treat it as a miss")
+    hint = _PASSING.get(status, "`gd2fs status` shows which nodes answer, and why others do not")
     return Unavailable(message, hint=hint)

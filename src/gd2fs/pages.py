@@ -37,6 +37,9 @@ class Pages:
         self._steps = PageSteps(client._core, namespace)
         self.namespace = namespace
 
+    def __repr__(self) -> str:
+        return f"<Pages of {self.namespace!r}>"
+
     def exists(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> Presence:
         """Ask which pages are there. Does not count as use, and promises nothing for later.
 

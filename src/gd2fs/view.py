@@ -38,6 +38,9 @@ class View:
         self.is_copy = core.is_copy or len(core.parts()) != 1
         close_in_children(self)
 
+    def __repr__(self) -> str:
+        return f"<View of {self.size} bytes{', a copy' if self.is_copy else ''}>"
+
     def __len__(self) -> int:
         return self.size
 

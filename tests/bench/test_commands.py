@@ -1,5 +1,6 @@
 """The commands: what is wrong with a call is told in one line, with what to run."""
 
+import subprocess
 import sys
 
 import pytest
@@ -29,6 +30,14 @@ def test_a_missing_engine_tells_what_to_install(monkeypatch):
         bench(["topology"])
 
     assert told.value.hint == "run `pip install 'gd2fs[demo]'`"
+
+
+def test_the_path_of_the_bytes_is_measured_without_any_extra():
+    extras = ("httpx", "matplotlib", "redis", "hiredis", "xllamacpp")
+    hide = f"import sys; sys.modules.update(dict.fromkeys({extras}))"
+    text = f"{hide}; from gd2fs.bench.commands import bench; sys.exit(bench(['io', '--help']))"
+
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True).returncode == 0
 
 
 def test_the_given_model_is_taken(tmp_path):

@@ -21,6 +21,7 @@ STATUS_FIELDS = {
     "epoch",
     "state",
     "transport",
+    "fault",
     "rung",
     "arena_mode",
     "zero_copy",
@@ -143,6 +144,27 @@ def test_status_for_people_names_every_node(run):
     shown = run("status").stdout.decode()
 
     assert "n0" in shown and "n1" in shown and "active" in shown
+
+
+def test_status_in_a_pipe_has_one_line_for_each_node(run):
+    lines = run("status").stdout.decode().splitlines()
+
+    assert len(lines) == 3  # the head too: nothing is folded to the width of a terminal
+
+
+def test_status_says_why_a_node_is_gone(run, tmp_path):
+    with Cluster(2, "16MiB", str(tmp_path), name="cli") as pair:
+        pair.members[1].kill()
+        asked = run("status", cp=pair.cp)
+        nodes = json.loads(run("status", "--json", cp=pair.cp).stdout)["nodes"]
+
+    assert {node["state"]: bool(node["fault"]) for node in nodes} == {"active": False, "gone": True}
+    assert re.search(r"warning: n1 is gone \(.+\)", message_of(asked))
+
+
+@pytest.mark.parametrize("words", [["bench", "-h"], ["bench", "io", "-h"], ["demo", "-h"]])
+def test_the_short_option_shows_the_help_of_all_commands(run, words):
+    assert run(*words).returncode == 0
 
 
 @pytest.mark.parametrize("word", ["version", "--version"])

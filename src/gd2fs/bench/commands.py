@@ -64,11 +64,14 @@ Memory = Annotated[
     str, typer.Option(metavar="SIZE", help="Cache: all private ones together, or the store's")
 ]
 
-demo_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+HELP = {"help_option_names": ["-h", "--help"]}
+
+demo_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
 bench_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
+    context_settings=HELP,
     help="Measure the path of the bytes, and real engines.",
 )
 io_commands.register(bench_app)

@@ -6,9 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gd2fs.bench.load import Played
+if TYPE_CHECKING:
+    from gd2fs.bench.load import Played  # which needs the extra `demo`
 
 
 @dataclass(frozen=True, slots=True)

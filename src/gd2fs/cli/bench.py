@@ -29,7 +29,7 @@ def demo(context: typer.Context) -> int:
 
 
 def bench(context: typer.Context) -> int:
-    """Measure: `bench io` the path of the bytes, `bench topology` real engines."""
+    """Measure: the path of the bytes (`io`, `gil`, `soak`), and real engines (`topology`)."""
     return _run("bench", context.args)
 
 

@@ -15,12 +15,14 @@ from gd2fs.cli.output import format_bytes, print_json, print_warning, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 
 BAR_CELLS = 10
+WIDTH_MAX = 1000  # a reason of `zero copy` may be long
 FIELDS = (
     "name",
     "boot",
     "epoch",
     "state",
     "transport",
+    "fault",
     "rung",
     "arena_mode",
     "zero_copy",
@@ -47,10 +49,10 @@ def status(
     if as_json:
         print_json({"nodes": [{name: getattr(node, name) for name in FIELDS} for node in nodes]})
         return
-    Console(highlight=False).print(_table(nodes))
-    silent = [node.name for node in nodes if node.state == "gone"]
-    if silent:
-        print_warning(f"no answer from {', '.join(silent)}: what lies there is missed")
+    _print_table(nodes)
+    for node in nodes:
+        if node.state == "gone":
+            print_warning(f"{node.name} is gone ({node.fault}): what lies there is missed")
 
 
 def version() -> None:
@@ -66,16 +68,28 @@ def show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-def _table(nodes: Sequence[NodeStatus]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _print_table(nodes: Sequence[NodeStatus]) -> None:
+    """As wide as it is where lines are read by programs; on a terminal the bars go first."""
+    console = Console(highlight=False)
+    wide = console.options.update(width=WIDTH_MAX)
+    table = _table(nodes, has_bars=True)
+    width = console.measure(table, options=wide).maximum
+    if not console.is_terminal:
+        console.width = width
+    console.print(table if width <= console.width else _table(nodes, has_bars=False))
+
+
+def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
+    gap = (0, 1) if has_bars else (0, 1, 0, 0)  # two blanks between columns, or one
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=gap)
     table.add_column("node", overflow="fold")
-    table.add_column("state")
-    table.add_column("over")
-    table.add_column("kind of memory")
+    table.add_column("state", no_wrap=True)
+    table.add_column("over", no_wrap=True)
+    table.add_column("memory", no_wrap=True)
     table.add_column("zero copy", overflow="fold")
-    table.add_column("used", justify="right")
-    table.add_column("of", justify="right")
-    table.add_column("")
+    table.add_column("used", justify="right", no_wrap=True)
+    table.add_column("of", justify="right", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
     for node in sorted(nodes, key=lambda node: node.name):
         used = node.arena_bytes - node.arena_free_bytes
         is_known = node.arena_bytes > 0
@@ -87,14 +101,19 @@ def _table(nodes: Sequence[NodeStatus]) -> Table:
             printable(node.zero_copy or "-"),
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",
-            _bar(used, node.arena_bytes),
+            _share(used, node.arena_bytes, has_bars),
         )
     return table
 
 
-def _bar(part: int, whole: int) -> str:
+def _share(part: int, whole: int, has_bar: bool) -> str:
     if whole == 0:
         return ""
+    percent = f"{100 * part / whole:.0f} %"
+    return f"{_bar(part / whole)} {percent:>5}" if has_bar else percent
+
+
+def _bar(share: float) -> str:
     full, empty = ("█", "░") if (sys.stdout.encoding or "").lower() == "utf-8" else ("#", ".")
-    cells = round(BAR_CELLS * part / whole)
-    return f"{full * cells}{empty * (BAR_CELLS - cells)} {100 * part / whole:.0f} %"
+    cells = round(BAR_CELLS * share)
+    return full * cells + empty * (BAR_CELLS - cells)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ROW_INCHES = 0.34
 HEAD_INCHES = 1.6
 SMALL_ROWS = 9
+PERCENT_MAX = 200  # longer bars are cut: a view is many times a copy
 PEER_COLOURS = (GREY, "#c9c9c3", "#6d6d68", "#e3c08a")
 
 
@@ -54,23 +55,32 @@ def _heading(outcome: Outcome) -> str:
 
 def _draw_ratios(axes: Axes, outcome: Outcome) -> None:
     for at, row in enumerate(outcome.rows):
-        axes.barh(at, 100 * row.ratio, height=0.62, color=BLUE)
-        target = row.case.target()
+        percent, target = min(100 * row.ratio, PERCENT_MAX), row.case.target()
+        axes.barh(at, percent, height=0.62, color=BLUE)
         if target and target.kind == "ratio":
             axes.plot([100 * target.value] * 2, [at - 0.42, at + 0.42], color=INK, linewidth=2)
-        axes.annotate(f" {_reached(row)}", (100 * row.ratio, at), va="center", fontsize=8)
+            percent = max(percent, 100 * target.value)
+        beside: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+        over_line = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        axes.annotate(_reached(row), (percent, at), fontsize=8, bbox=over_line, **beside)
     axes.axvline(100, color=GREY, linewidth=1, linestyle="--")
     axes.set_yticks(range(len(outcome.rows)), [row.case.label() for row in outcome.rows])
     axes.invert_yaxis()
-    axes.set_xlim(0, max(160, 1.5 * max(100 * row.ratio for row in outcome.rows)))
+    longest = max(100 * row.ratio for row in outcome.rows)
+    axes.set_xlim(0, max(160, 1.7 * min(longest, PERCENT_MAX)))
     axes.set_title("Reached of the ceiling; the marks are targets")
-    axes.set_xlabel("% of the ceiling at the same size")
+    cut = f"; bars are cut at {PERCENT_MAX}" if longest > PERCENT_MAX else ""
+    axes.set_xlabel(f"% of the ceiling at the same size{cut}")
 
 
 def _reached(row: Row) -> str:
     facts = row.as_dict()
-    rate = f"{facts['gbps']:.1f} GB/s, " if row.case.call_bytes else ""
+    rate = f"{facts['gbps']:.1f} GB/s, " if _moves(row) else ""
     return f"{row.ratio:.0%}: {rate}p50 {_time_text(facts['ms_p50'])} ({row.ceiling})"
+
+
+def _moves(row: Row) -> bool:
+    return row.case.call_bytes > 0 and row.case.op != "view"
 
 
 def _draw_latency(axes: Axes, outcome: Outcome) -> None:

@@ -93,6 +93,7 @@ def peers_table(outcome: Outcome) -> Table:
 def remarks_of(outcome: Outcome) -> list[str]:
     """What the table cannot say, one line each."""
     lines = list(outcome.remarks)
+    lines.append("tcp/2: over TCP, 2 streams to each node")
     lines.append("ratio: ceiling and case in turn, median of the rounds; CPU: both sides together")
     if outcome.is_busy:
         lines.append(f"refused: the machine was busy: {outcome.foreign.text()}; run it again alone")
@@ -111,7 +112,7 @@ def _cells(row: Row) -> list[str]:
     facts, target = row.as_dict(), row.case.target()
     one = facts["ratio_one_object"]
     cpu, ceiling_cpu = facts["cpu_ms_per_gib"], facts["ceiling_cpu_ms_per_gib"]
-    moves = row.case.call_bytes > 0
+    moves = row.case.call_bytes > 0 and row.case.op != "view"  # a view moves none
     best = f"{facts['ceiling_gbps']:.2f}" if moves else _ms(facts["ceiling_ms"])
     return [
         row.case.label(),
