@@ -68,8 +68,9 @@ inline constexpr std::uint16_t PORT_DEFAULT = 7527;
 
 // Shares of the arena (core.md 2.4): what may be half-written, staged, or dropped but still being
 // sent.
-inline constexpr std::size_t FILLING_SHARE = 8;                  // 1/8 of the arena
-inline constexpr std::size_t FILLING_PER_CONNECTION_SHARE = 64;  // 1/64, at least one piece
+inline constexpr std::size_t FILLING_SHARE = 8;  // 1/8 of the arena
+inline constexpr std::size_t FILLING_PER_CONNECTION_SHARE =
+    64;  // 1/64, or four chunks up to 1/16; one piece always
 inline constexpr std::size_t EVICT_SLACK_BYTES =
     64 * MiB;  // one allocation evicts at most its size plus this
 

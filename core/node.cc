@@ -13,6 +13,13 @@ wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
   return map;
 }
 
+/// A small arena lets a stream have a few chunks on their way all the same: with less, every second
+/// offer would have to come again.
+std::uint64_t filling_of_one(std::uint64_t arena_bytes) {
+  const std::uint64_t chunks = std::min<std::uint64_t>(4 * CHUNK_BYTES_DEFAULT, arena_bytes / 16);
+  return std::max<std::uint64_t>(arena_bytes / FILLING_PER_CONNECTION_SHARE, chunks);
+}
+
 /// The answer of a self-test on memory of this very arena, unless the options spare it.
 std::string try_splice(const ServerOptions& options, Store& store) {
   if (options.zero_copy == ZeroCopy::off) return "switched off";
@@ -48,7 +55,7 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       map(with_boot(from.map, id, from.boot)),
       store(std::move(opened)),
       splice_fault(try_splice(from, *store)),
-      filling_bytes_max(store->arena().bytes() / FILLING_PER_CONNECTION_SHARE),
+      filling_bytes_max(filling_of_one(store->arena().bytes())),
       hold_budget(store->arena().bytes()),
       views(store->arena().bytes()),
       records(RECORDS_MAX) {}

@@ -113,7 +113,7 @@ void Stream::close() {
   if (socket_) thread_.forget(socket_.get());
   socket_.close();
   arena_ = nullptr;  // a node that has ended gets its memory back
-  asked_ms_ = 0;
+  asked_ms_ = doubted_ms_ = 0;
   state_ = State::idle;
 }
 

@@ -128,6 +128,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t sent_ms_ = 0;         // when the node's system acknowledged bytes of ours last
   std::uint64_t reached_bytes_ = 0;  // of ours, that it has acknowledged
   std::int64_t asked_ms_ = 0;        // when the node was asked for a word; 0: it has answered
+  std::int64_t doubted_ms_ = 0;      // when the other streams were told of that silence; 0: not yet
   RpcRef held_;                      // waits for that word
   Silence silence_;
   std::uint64_t acknowledged_ = 0;

@@ -23,7 +23,7 @@ void Stream::hear(std::int64_t now) {
   heard_ms_ = now;
   link_.heard(index_, now);
   if (asked_ms_ == 0) return;
-  asked_ms_ = 0;
+  asked_ms_ = doubted_ms_ = 0;
   link_.set_doubtful(index_, false);
 }
 
@@ -67,14 +67,16 @@ std::int64_t Stream::watch_silence(std::int64_t now) {
   const std::int64_t step_ms = silence_ms() / 2;
   const std::int64_t quiet_at = std::max(heard_ms_, sent_ms_) + step_ms;
   if (now < quiet_at) return quiet_at;
-  if (asked_ms_ == 0) {
+  // It may have been asked before, for the sake of one request: then the others have not been.
+  if (doubted_ms_ == 0) {
+    doubted_ms_ = now;
     ask_for_word(now);
     link_.set_doubtful(index_, true);
     link_.doubt(index_);
     flush();
     return now + step_ms;
   }
-  if (now < asked_ms_ + step_ms) return asked_ms_ + step_ms;
+  if (now < doubted_ms_ + step_ms) return doubted_ms_ + step_ms;
   // What this thread has had no time to read is no silence.
   const bool is_lost =
       link_.others_heard_since(index_, asked_ms_) && !tcp::has_bytes(socket_.get());
