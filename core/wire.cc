@@ -1,4 +1,4 @@
-#include "wire.h"
+#include "wire_pieces.h"
 
 #include <algorithm>
 #include <array>
@@ -125,40 +125,48 @@ std::string_view TableReader::text(std::size_t count) {
 
 // ---- bytes ---------------------------------------------------------------------------
 
-void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const DataTable& table,
-                 std::uint64_t consumed) {
-  FrameWriter frame(out, Kind::data, request, flags);
-  std::size_t payload = 0;
+void write_pieces(FrameWriter& frame, const DataTable& table) {
   Fields fields = frame.room(table.pieces.size() * DATA_PIECE_BYTES);
   for (const DataPiece& piece : table.pieces) {
     fields.put(piece.item).put(piece.hashes).put(piece.length).put(piece.offset).put(piece.tag);
-    payload += piece.length;
   }
   frame.bytes(std::as_bytes(std::span(table.hashes)));
-  frame.finish(static_cast<std::uint16_t>(table.pieces.size()), payload, consumed);
 }
 
-bool decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes, DataTable& out) {
-  TableReader table(bytes);
-  if (bytes.size() < items * DATA_PIECE_BYTES) return false;
+std::optional<std::uint64_t> read_pieces(TableReader& table, std::uint16_t items, DataTable& out) {
+  if (table.left() < items * DATA_PIECE_BYTES) return {};
   out.pieces.resize(items);
   std::size_t hashes = 0;
-  std::uint64_t payload = 0;
+  std::uint64_t bytes = 0;
   for (DataPiece& piece : out.pieces) {
     piece.item = table.u16();
     piece.hashes = table.u16();
     piece.length = table.u32();
     piece.offset = table.u64();
     piece.tag = table.u64();
-    if (piece.hashes != 0 && piece.hashes != blocks_of(piece.length)) return false;
-    if (piece.length == 0 || piece.item >= ITEMS_MAX) return false;
+    if (piece.length == 0 || piece.item >= ITEMS_MAX) return {};
+    if (piece.hashes != 0 && piece.hashes != blocks_of(piece.length)) return {};
     hashes += piece.hashes;
-    payload += piece.length;
+    bytes += piece.length;  // at most 2^16 items of 2^32 bytes: no wrap
   }
-  if (payload != payload_bytes || table.left() != hashes * sizeof(std::uint64_t)) return false;
+  if (table.left() < hashes * sizeof(std::uint64_t)) return {};
   out.hashes.resize(hashes);
   for (std::uint64_t& hash : out.hashes) hash = table.u64();
-  return true;
+  return bytes;
+}
+
+void encode_data(Bytes& out, std::uint64_t request, std::uint8_t flags, const DataTable& table,
+                 std::uint64_t consumed) {
+  FrameWriter frame(out, Kind::data, request, flags);
+  std::size_t payload = 0;
+  for (const DataPiece& piece : table.pieces) payload += piece.length;
+  write_pieces(frame, table);
+  frame.finish(static_cast<std::uint16_t>(table.pieces.size()), payload, consumed);
+}
+
+bool decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes, DataTable& out) {
+  TableReader table(bytes);
+  return read_pieces(table, items, out) == payload_bytes && table.left() == 0;
 }
 
 std::optional<DataTable> decode_data(View bytes, std::uint16_t items, std::size_t payload_bytes) {

@@ -1,48 +1,17 @@
-#include "wire.h"
+#include "wire_pieces.h"
 
 namespace gd2fs::wire {
 
 namespace {
 
-constexpr std::size_t PIECE_BYTES = 24;
 constexpr std::size_t RUN_BYTES = 16;
-
-/// Reads the pieces and their sums. The bytes that the pieces have in all; nothing when malformed.
-std::optional<std::uint64_t> read_pieces(TableReader& table, std::uint16_t items, DataTable& out) {
-  if (table.left() < items * PIECE_BYTES) return {};
-  out.pieces.resize(items);
-  std::size_t hashes = 0;
-  std::uint64_t bytes = 0;
-  for (DataPiece& piece : out.pieces) {
-    piece.item = table.u16();
-    piece.hashes = table.u16();
-    piece.length = table.u32();
-    piece.offset = table.u64();
-    piece.tag = table.u64();
-    if (piece.length == 0 || piece.item >= ITEMS_MAX) return {};
-    if (piece.hashes != 0 && piece.hashes != blocks_of(piece.length)) return {};
-    hashes += piece.hashes;
-    bytes += piece.length;  // at most 2^16 items of 2^32 bytes: no wrap
-  }
-  if (table.left() < hashes * sizeof(std::uint64_t)) return {};
-  out.hashes.resize(hashes);
-  for (std::uint64_t& hash : out.hashes) hash = table.u64();
-  return bytes;
-}
 
 }  // namespace
 
 void encode_lease(Bytes& out, std::uint64_t request, const Lease& lease, std::uint64_t consumed) {
   FrameWriter frame(out, Kind::lease, request);
   frame.u64(lease.id);
-  for (const DataPiece& piece : lease.data.pieces) {
-    frame.u16(piece.item);
-    frame.u16(piece.hashes);
-    frame.u32(piece.length);
-    frame.u64(piece.offset);
-    frame.u64(piece.tag);
-  }
-  frame.bytes(std::as_bytes(std::span(lease.data.hashes)));
+  write_pieces(frame, lease.data);
   for (const LeaseRun& run : lease.runs) {
     frame.u64(run.at);
     frame.u64(run.length);
