@@ -80,7 +80,8 @@ nb::list nodes_of(const Call& call) {
   for (const wire::NodeStatus& node : call.outcome().nodes) {
     list.append(nb::make_tuple(node.name, node.boot, node.epoch, static_cast<int>(node.state),
                                node.rung, node.zero_copy, node.arena_bytes, node.arena_free_bytes,
-                               node.is_sealed, node.transport, node.fault));
+                               node.is_sealed, node.transport, node.fault, node.moves_left,
+                               node.moves_left_bytes, node.records_left));
   }
   return list;
 }

@@ -255,6 +255,12 @@ class BoundClient {
     });
   }
 
+  CallPtr drain(nb::bytes node_name, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.drain(text_of(node_name), options_of(timeout_ms, cookie));
+    });
+  }
+
   int fileno() const {
     if (descriptor_ < 0) raise(FaultKind::closed, "the client is closed", "make a new client");
     return descriptor_;
@@ -283,6 +289,33 @@ class BoundClient {
       nodes.append(nb::str(node.addresses.c_str(), node.addresses.size()));
     }
     return nb::make_tuple(map.epoch, nb::bytes(map.list_hash.data(), map.list_hash.size()), nodes);
+  }
+
+  nb::dict cluster() {
+    wire::Map map;
+    {
+      GilReleased released;
+      client_->with([&](Client& client) { map = client.map(); });
+    }
+    constexpr const char* PROVIDERS[] = {"static", "etcd", "kubernetes"};
+    nb::dict cluster;
+    cluster["epoch"] = map.epoch;
+    cluster["provider"] =
+        PROVIDERS[std::min<std::size_t>(static_cast<std::size_t>(map.provider), 2)];
+    cluster["replicas"] = map.replicas;
+    cluster["lease_ms"] = map.lease_ms;
+    nb::dict namespaces;
+    for (const auto& each : map.namespaces)
+      namespaces[nb::bytes(each.name.data(), each.name.size())] = each.replicas;
+    cluster["namespaces"] = namespaces;
+    nb::list nodes;
+    for (const wire::MapNode& node : map.nodes) {
+      nodes.append(nb::make_tuple(nb::str(node.addresses.c_str(), node.addresses.size()), node.boot,
+                                  node.weight, static_cast<int>(node.state),
+                                  static_cast<int>(node.left_by)));
+    }
+    cluster["nodes"] = nodes;
+    return cluster;
   }
 
   void close() {
@@ -382,8 +415,11 @@ void bind_client(nb::module_& module) {
       .def("clear", &BoundClient::clear, nb::arg("namespace"), nb::kw_only(), timeout_arg(),
            cookie_arg())
       .def("ping", &BoundClient::ping, nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("drain", &BoundClient::drain, nb::arg("node_name"), nb::kw_only(), timeout_arg(),
+           cookie_arg())
       .def("fileno", &BoundClient::fileno)
       .def("map", &BoundClient::map)
+      .def("cluster", &BoundClient::cluster)
       .def("finished", &BoundClient::finished, nb::arg("count_max"))
       .def("close", &BoundClient::close);
 }

@@ -1,6 +1,7 @@
 #include "../core/server.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -38,6 +39,47 @@ wire::MapNode map_node_of(const Peer& peer) {
   return node;
 }
 
+/// name, how many copies
+using Replicas = std::pair<std::string, std::uint8_t>;
+/// name, addresses, weight, boot, state, left_by: as wire::MapNode has them
+using Member = std::tuple<std::string, std::vector<std::string>, std::uint32_t, std::uint64_t,
+                          std::uint8_t, std::uint8_t>;
+
+wire::Provider provider_of(const std::string& text) {
+  if (text == "static") return wire::Provider::fixed;
+  if (text == "etcd") return wire::Provider::etcd;
+  if (text == "kubernetes") return wire::Provider::kubernetes;
+  raise(FaultKind::invalid_request, "no provider `" + text + "`",
+        "use `static`, `etcd` or `kubernetes`");
+}
+
+void set_replicas(wire::Map& map, std::uint8_t replicas, const std::vector<Replicas>& namespaces) {
+  const auto check = [](std::uint8_t count) {
+    if (count >= 1 && count <= REPLICAS_MAX) return;
+    raise(FaultKind::invalid_request, std::to_string(count) + " replicas",
+          "choose 1 to " + std::to_string(REPLICAS_MAX));
+  };
+  if (namespaces.size() > MAP_NAMESPACES_MAX) {
+    raise(FaultKind::invalid_request, std::to_string(namespaces.size()) + " namespaces",
+          "at most " + std::to_string(MAP_NAMESPACES_MAX) + " have replicas of their own");
+  }
+  check(replicas);
+  map.replicas = replicas;
+  for (const auto& [name, count] : namespaces) {
+    check(count);
+    map.namespaces.push_back({name, count});
+  }
+}
+
+wire::MapNode map_node_of(const Member& member) {
+  const auto& [name, addresses, weight, boot, state, left_by] = member;
+  wire::MapNode node = map_node_of(Peer(name, addresses, weight));
+  node.boot = boot;
+  node.state = static_cast<wire::NodeState>(std::min<std::uint8_t>(state, 3));
+  node.left_by = static_cast<wire::LeftBy>(std::min<std::uint8_t>(left_by, 2));
+  return node;
+}
+
 wire::Map map_of(const std::vector<Peer>& peers, const nb::bytes& list_hash) {
   wire::Map map;
   map.epoch = 1;  // a static list is one epoch for ever
@@ -66,7 +108,9 @@ class BoundServer {
               const std::vector<Peer>& peers, const nb::bytes& list_hash, std::uint64_t boot,
               std::size_t threads, std::size_t memory_bytes, const std::string& arena,
               const std::string& zero_copy, std::uint32_t hold_silence_ms, bool is_shared,
-              bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes) {
+              bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes,
+              const std::string& provider, std::uint64_t epoch, std::uint8_t replicas,
+              const std::vector<Replicas>& namespaces, std::uint32_t lease_ms) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -76,6 +120,10 @@ class BoundServer {
     options.name = std::move(name);
     options.listen = std::move(listen);
     options.map = map_of(peers, list_hash);
+    options.map.provider = provider_of(provider);
+    options.map.epoch = epoch;
+    options.map.lease_ms = lease_ms;
+    set_replicas(options.map, replicas, namespaces);
     options.boot = boot;
     options.threads = threads;
     options.zero_copy = zero_copy_of(zero_copy);
@@ -90,6 +138,7 @@ class BoundServer {
     if (!result) {
       raise(FaultKind::invalid_request, result.error().message, result.error().hint);
     }
+    first_ = options.map;
     addresses_ = (*result)->addresses();
     absent_ = (*result)->absent();
     rung_ = (*result)->rung_name();
@@ -111,6 +160,30 @@ class BoundServer {
     std::shared_ptr<Server> server = server_copy();
     if (!server) raise(FaultKind::closed, "the server is stopped", "start a new one");
     return dict_of(server->counts());
+  }
+
+  void apply_map(std::uint64_t epoch, const std::vector<Member>& nodes, std::uint8_t replicas,
+                 const std::vector<Replicas>& namespaces, bool is_gap) {
+    wire::Map map;
+    map.epoch = epoch;
+    map.provider = first_.provider;
+    map.list_hash = first_.list_hash;
+    map.lease_ms = first_.lease_ms;
+    set_replicas(map, replicas, namespaces);
+    for (const Member& each : nodes) map.nodes.push_back(map_node_of(each));
+    const std::shared_ptr<Server> server = server_copy();
+    if (!server) raise(FaultKind::closed, "the server is stopped", "start a new one");
+    GilReleased released;
+    server->apply_map(std::move(map), is_gap);
+  }
+
+  void set_lease(std::int64_t until_ms) {
+    if (const std::shared_ptr<Server> server = server_copy()) server->set_lease(until_ms);
+  }
+
+  bool is_draining_wished() const {
+    const std::shared_ptr<Server> server = server_copy();
+    return server != nullptr && server->is_draining_wished();
   }
 
   void stop() {
@@ -164,6 +237,7 @@ class BoundServer {
     dict["view_bytes"] = counts.view_bytes;
     dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
+    dict["epoch"] = counts.epoch;
     return dict;
   }
 
@@ -174,6 +248,7 @@ class BoundServer {
 
   mutable std::mutex lock_;  // Guards: server_. Never held while it starts or stops.
   std::shared_ptr<Server> server_;
+  wire::Map first_;  // what the map says that never changes
   std::vector<std::string> addresses_;
   std::vector<std::string> absent_;
   std::string rung_;
@@ -188,12 +263,16 @@ void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
       .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
-                    const std::string&, std::uint32_t, bool, bool, std::string, std::size_t>(),
+                    const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
+                    const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
+                    std::uint32_t>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
            nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
-           nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes)
+           nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
+           nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
+           nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0)
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
@@ -201,6 +280,11 @@ void bind_server(nb::module_& module) {
       .def_prop_ro("socket_name", &BoundServer::socket_name)
       .def_prop_ro("socket_fault", &BoundServer::socket_fault)
       .def("counts", &BoundServer::counts)
+      .def("apply_map", &BoundServer::apply_map, nb::arg("epoch"), nb::arg("nodes"), nb::kw_only(),
+           nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},
+           nb::arg("is_gap") = false)
+      .def("set_lease", &BoundServer::set_lease, nb::arg("until_boottime_ms"))
+      .def("is_draining_wished", &BoundServer::is_draining_wished)
       .def("stop", &BoundServer::stop);
 }
 

@@ -43,12 +43,12 @@ bool Cutter::begins(std::size_t name_bytes, std::uint64_t body_bytes) {
 
 RpcRef Call::new_rpc(wire::Op op) const {
   auto rpc = std::make_shared<Rpc>(op, context_.operation, context_.deadline_ms);
-  rpc->request.head.map_epoch = network().map().epoch;
+  rpc->request.head.map_epoch = network().routes()->map.epoch;
   return rpc;
 }
 
 std::size_t Call::home_of(std::string_view path, std::uint64_t chunk) const {
-  return placement_first(network().placed(), path, chunk);
+  return network().routes()->owner(path, chunk);
 }
 
 std::uint64_t Call::share_bytes(std::size_t node, std::uint64_t bytes) const {

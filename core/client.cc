@@ -204,11 +204,17 @@ class NetworkClient : public Client {
     return call.operation();
   }
 
+  OperationRef drain(std::string_view node_name, const CallOptions& options) override {
+    Started call(*this, options);
+    start_drain(call.context(), std::string(node_name), call.on_end());
+    return call.operation();
+  }
+
   int descriptor() const override { return queue_->descriptor(); }
   std::vector<OperationRef> finished(std::size_t count_max) override {
     return queue_->take(count_max);
   }
-  wire::Map map() const override { return network_->map(); }
+  wire::Map map() const override { return network_->routes()->map; }
 
  private:
   /// What an operation may outlive: it cancels through this, for as long as the client is there.

@@ -158,6 +158,9 @@ class Client {
   virtual OperationRef clear(std::string_view name_space,
                              const CallOptions& options) = 0;  // files and pages
   virtual OperationRef ping(const CallOptions& options) = 0;
+  /// Asks the node of that name to hand over what it has, and to leave the cluster. Returns once it
+  /// is told. gone: no such node. invalid: the list of nodes is static.
+  virtual OperationRef drain(std::string_view node_name, const CallOptions& options) = 0;
 
   /// Readable (poll) while a finished announced operation waits to be taken with `finished`.
   virtual int descriptor() const = 0;

@@ -9,8 +9,6 @@ namespace gd2fs {
 
 namespace {
 
-constexpr std::uint8_t NODE_GONE = 3;  // wire::NodeStatus::state
-
 /// One request to every node.
 class ClusterCall : public Call {
  public:
@@ -20,10 +18,12 @@ class ClusterCall : public Call {
   template <class Derived>
   void ask_all(wire::Op op, const std::vector<wire::Item>& items, void (Derived::*then)()) {
     std::vector<Sent> sent;
-    for (std::size_t node = 0; node < network().node_count(); ++node) {
+    const RoutesRef routes = network().routes();
+    for (std::size_t at = 0; at < routes->slots.size(); ++at) {
+      if (routes->links[at] == nullptr) continue;
       RpcRef rpc = new_rpc(op);
       for (const wire::Item& item : items) rpc->add(item);
-      sent.push_back({node, std::move(rpc)});
+      sent.push_back({routes->slots[at], std::move(rpc)});
     }
     auto self = std::static_pointer_cast<Derived>(shared_from_this());
     scatter(std::move(sent), [self, then] { ((*self).*then)(); });
@@ -138,7 +138,7 @@ class Ping : public ClusterCall {
       status.transport = transport_name(network().link(each.node).transport());
       if (!is_ok) {
         status = {};
-        status.state = NODE_GONE;
+        status.state = wire::NodeState::gone;
         status.name = network().link(each.node).node_name();
         status.fault = fault_of(answer, each.node);
       }
@@ -155,7 +155,45 @@ class Ping : public ClusterCall {
   }
 };
 
+/// To one node, by its name.
+class Drain : public Call {
+ public:
+  Drain(CallContext context, std::string name, OnEnd on_end)
+      : Call(std::move(context), std::move(on_end)), name_(std::move(name)) {}
+
+  void run() {
+    const RoutesRef routes = network().routes();
+    for (std::size_t at = 0; at < routes->slots.size(); ++at) {
+      Link* const link = routes->links[at];
+      if (link == nullptr || link->node_name() != name_) continue;
+      auto self = std::static_pointer_cast<Drain>(shared_from_this());
+      return send(routes->slots[at], new_rpc(wire::Op::drain), [self] { self->take(); });
+    }
+    Outcome outcome = outcome_of(Status::gone);
+    outcome.message = "no node `" + name_ + "` in this cluster; `gd2fs status` lists them";
+    finish(std::move(outcome));
+  }
+
+ private:
+  void take() {
+    const Status status = answer_status();
+    if (status == Status::ok) return finish(Status::ok);
+    if (status != Status::invalid) return fail(status, "drain", sent().front().node);
+    Outcome outcome = outcome_of(Status::invalid);
+    outcome.message = "node `" + name_ +
+                      "` is of a static list, which never changes; restart all nodes with the "
+                      "new list, or keep the membership in etcd";
+    finish(std::move(outcome));
+  }
+
+  const std::string name_;
+};
+
 }  // namespace
+
+void start_drain(CallContext context, std::string name, Call::OnEnd on_end) {
+  std::make_shared<Drain>(std::move(context), std::move(name), std::move(on_end))->run();
+}
 
 void start_list(CallContext context, ListSpec spec, Call::OnEnd on_end) {
   std::make_shared<List>(std::move(context), std::move(spec), std::move(on_end))->run();

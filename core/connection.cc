@@ -224,7 +224,7 @@ void Connection::handle_proof(const Inlet::Frame& frame) {
     return refuse("this node has no token, yet the PROOF is of one: connect without a token");
   }
   wire::encode_welcome(sender_.replies().bytes, wire::Welcome{});
-  wire::encode_map(sender_.replies().bytes, 0, node_.map);
+  wire::encode_map(sender_.replies().bytes, 0, node_.view()->map);
   if (is_leasing_) sender_.lease_arena();
   phase_ = Phase::open;
   node_.strangers.leave(host_);
@@ -392,6 +392,12 @@ void Connection::answered_elsewhere(std::uint64_t request, const wire::Bytes& re
   replies.bytes.insert(replies.bytes.end(), response.begin(), response.end());
   ++replies.ends;
   worker_.make_ready(*this);
+}
+
+/// A reader that is behind on its answers learns it from the next request that is out of date.
+void Connection::tell_map() {
+  if (phase_ != Phase::open || sender_.is_full()) return;
+  wire::encode_map(sender_.replies().bytes, 0, node_.view()->map);
 }
 
 /// Ends a request early, unless it has ended already.

@@ -40,6 +40,8 @@ class Connection {
   bool turn(bool is_alone);
   /// Deadlines, idle grants, silence.
   void tick(std::int64_t now_ms);
+  /// The map has changed: says so, unasked.
+  void tell_map();
   /// The answer to a request that the janitor worked off.
   void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
 

@@ -128,8 +128,10 @@ class FileUnlink : public RecordCall {
     status_ = answer_status();
     if (status_ != Status::ok) return end();
     std::vector<Sent> hints;
-    for (std::size_t node = 0; node < network().node_count(); ++node) {
-      if (node == home()) continue;  // it knows
+    const RoutesRef routes = network().routes();
+    for (std::size_t at = 0; at < routes->slots.size(); ++at) {
+      const std::size_t node = routes->slots[at];
+      if (node == home() || routes->links[at] == nullptr) continue;  // it knows, or is gone
       RpcRef rpc = new_rpc(wire::Op::drop);
       rpc->deadline_ms = std::min(rpc->deadline_ms, now_ms() + DROP_MS);
       rpc->add(new_item());

@@ -47,8 +47,8 @@ std::string hello_fault(const Node& node, const wire::Hello& hello) {
            "`, the other side asks for `" + hello.cluster + "`";
   }
   constexpr std::array<std::byte, 16> NO_LIST{};
-  if (hello.list_hash != NO_LIST && hello.list_hash != node.map.list_hash) {
-    return "node `" + node.options.name + "` has node list " + hex(node.map.list_hash) +
+  if (hello.list_hash != NO_LIST && hello.list_hash != node.options.map.list_hash) {
+    return "node `" + node.options.name + "` has node list " + hex(node.options.map.list_hash) +
            ", the other side has " + hex(hello.list_hash) + ": give all nodes the same list";
   }
   return {};
@@ -65,7 +65,7 @@ wire::Challenge challenge_of(const Node& node) {
   wire::Challenge challenge;
   challenge.node_id = node.id;
   challenge.boot = node.options.boot;
-  challenge.map_epoch = node.map.epoch;
+  challenge.map_epoch = node.view()->map.epoch;
   challenge.capabilities = node.splice_fault.empty() ? wire::SPLICE_HOLDS : 0;
   challenge.hold_bytes_max = node.hold_budget.stream_bytes_max;
   // 16 bytes come whole or not at all; without them the nonce is zero, and there is no token to

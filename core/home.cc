@@ -27,7 +27,7 @@ std::optional<std::uint64_t> Home::seq_of(const Store::StagedName& name) {
     const bool is_listed = node_.records.is_listed(name.name, name.chunk, name.tag, seq);
     return is_listed ? std::optional(seq) : std::nullopt;
   }
-  return ask(neighbours_[home], node_.map.nodes[home], name);
+  return ask(neighbours_[home], node_.view()->map.nodes[home], name);
 }
 
 std::optional<std::uint64_t> Home::ask(Neighbour& neighbour, const wire::MapNode& node,

@@ -133,6 +133,29 @@ void Link::move_to(std::vector<tcp::Address> addresses) {
   addresses_ = std::move(addresses);
 }
 
+void Link::leave() {
+  std::vector<RpcRef> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_left_) return;
+    has_left_ = is_down_ = true;
+    last_fault_ = "it has left the cluster";
+    take_all(failed);
+  }
+  for (const auto& stream : streams_)
+    stream->thread().post([stream = stream.get()] { stream->lose("it has left the cluster"); });
+  if (failed.empty()) return;
+  streams_.front()->thread().post(
+      [failed = std::move(failed)] { finish_all(failed, Status::unavailable); });
+}
+
+void Link::rejoin() {
+  const std::lock_guard lock(mutex_);
+  if (!has_left_) return;
+  has_left_ = is_down_ = false;
+  retry_ms_ = 0;
+}
+
 Transport Link::transport() const {
   const std::lock_guard lock(mutex_);
   Transport best = Transport::automatic;
@@ -223,14 +246,15 @@ void Link::take_all(std::vector<RpcRef>& out) {
 
 bool Link::wants_stream(std::size_t index, std::int64_t now) const {
   const std::lock_guard lock(mutex_);
-  if (is_closed_) return false;
+  if (is_closed_ || has_left_) return false;
   if (is_down_) return index == looking_ && now >= retry_at_ms_;  // one stream looks for it
   return !small_.empty() || !bulk_.empty() || keeper_->is_waiting();
 }
 
 std::int64_t Link::retry_at(std::size_t index) const {
   const std::lock_guard lock(mutex_);
-  return is_down_ && index == looking_ && !is_closed_ ? retry_at_ms_ : NEVER_MS;
+  const bool is_looking = is_down_ && index == looking_;
+  return is_looking && !is_closed_ && !has_left_ ? retry_at_ms_ : NEVER_MS;
 }
 
 bool Link::may_connect() const {
@@ -266,7 +290,7 @@ void Link::stream_connected(std::size_t index, Transport transport) {
   ++ready_count_;
   is_ready_[index] = true;
   transports_[index] = transport;
-  is_down_ = false;
+  is_down_ = has_left_;
   retry_ms_ = 0;
   has_failed_.assign(has_failed_.size(), false);
 }

@@ -23,6 +23,7 @@ struct LinkOptions {
   std::uint32_t streams = 1;
   bool is_verifying = true;
   Transport transport = Transport::automatic;
+  std::function<void(const wire::Map&)> on_map;  // a node has told the map; on an I/O thread
   // Of this link's node:
   std::array<std::byte, 16> node_id{};
   std::string socket_name;  // of its Unix socket
@@ -52,6 +53,10 @@ class Link {
   bool is_down() const noexcept { return is_down_.load(); }
   /// Why it is down, or why a stream broke last.
   std::string last_fault() const;
+  /// The node belongs to the cluster no more: nothing is asked of it, and nobody looks for it.
+  void leave();
+  /// It does (again).
+  void rejoin();
   /// Where the node is now. Connections that are up stay.
   void move_to(std::vector<tcp::Address> addresses);
   /// How its streams reach the node now; of several kinds the best. `automatic`: none is up.
@@ -120,6 +125,7 @@ class Link {
   std::size_t looking_ = 0;        // of streams_: who looks for a node that is down
   std::atomic<bool> is_down_{false};
   bool is_closed_ = false;
+  bool has_left_ = false;  // and is down for that long
   std::int64_t retry_at_ms_ = 0;
   std::int64_t retry_ms_ = 0;
   std::string last_fault_;

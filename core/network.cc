@@ -99,76 +99,152 @@ Result<std::vector<tcp::Address>> resolve_local(const std::vector<std::string>& 
 
 }  // namespace
 
-Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
+Result<std::unique_ptr<Network>> Network::with_threads(const ClientOptions& options,
+                                                       const wire::Hello& hello) {
   if (Error fault = options_fault(options); !fault.message.empty()) return fault;
-  LinkOptions link_options;
-  link_options.hello.cluster = options.cluster;
-  link_options.hello.capabilities = wire::SPLICE_HOLDS;
-  static_cast<void>(!getrandom(link_options.hello.client_id.data(), 16, 0));
-  link_options.connect_ms = options.connect_ms;
-  link_options.is_verifying = options.is_verifying;
-  link_options.transport = options.transport;
-  link_options.sockets = options.sockets;
   auto local = resolve_local(options.local);
   if (!local) return local.error();
-  link_options.local = std::move(*local);
-  link_options.streams =
-      std::max(options.streams, static_cast<std::uint32_t>(link_options.local.size()));
-
-  auto from = bootstrap(options, link_options.hello);
-  if (!from) return from.error();
-  link_options.hello.list_hash = from->map.list_hash;
-  link_options.hello.map_epoch = from->map.epoch;
   auto network = std::make_unique<Network>(options);
-  for (std::uint32_t at = 0; at < options.io_threads; ++at)
-    network->threads_.push_back(std::make_unique<IoThread>());
-  if (Error fault = network->add_links(*from, std::move(link_options)); !fault.message.empty())
-    return fault;
+  LinkOptions& links = network->link_options_;
+  links.hello = hello;
+  links.hello.cluster = options.cluster;
+  links.hello.capabilities = wire::SPLICE_HOLDS;
+  links.connect_ms = options.connect_ms;
+  links.is_verifying = options.is_verifying;
+  links.transport = options.transport;
+  links.sockets = options.sockets;
+  links.local = std::move(*local);
+  links.streams = std::max(options.streams, static_cast<std::uint32_t>(links.local.size()));
+  network->stream_count_ = links.streams;
   return network;
 }
 
-Error Network::add_links(const Bootstrapped& from, LinkOptions link_options) {
-  map_ = from.map;
-  stream_count_ = link_options.streams;
-  for (const wire::MapNode& node : map_.nodes) {
-    placed_.push_back({node.id, node.weight});
-    if (Error fault = add_link(node, from.host, link_options); !fault.message.empty()) return fault;
-  }
-  return {};
+Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
+  wire::Hello hello;
+  static_cast<void>(!getrandom(hello.client_id.data(), hello.client_id.size(), 0));
+  auto network = with_threads(options, hello);
+  if (!network) return network;
+  auto from = bootstrap(options, (*network)->link_options_.hello);
+  if (!from) return from.error();
+  (*network)->begin(from->map, std::move(from->host));
+  return network;
 }
 
-/// A node whose addresses cannot be resolved gets a link without any: it counts as down.
-Error Network::add_link(const wire::MapNode& node, const std::string& seed_host,
-                        const LinkOptions& link_options) {
-  Advertised advertised = parse_advertised(node.addresses);
+Result<std::unique_ptr<Network>> Network::open_within(const ClientOptions& options,
+                                                      const wire::Map& map, const NodeId& self) {
+  wire::Hello hello;
+  hello.client_id = self;
+  hello.stream_class = wire::StreamClass::node;
+  auto network = with_threads(options, hello);
+  if (network) (*network)->begin(map, {});
+  return network;
+}
+
+void Network::begin(const wire::Map& map, std::string seed_host) {
+  link_options_.hello.list_hash = map.list_hash;
+  link_options_.hello.map_epoch = map.epoch;
+  link_options_.on_map = [this](const wire::Map& newer) { take_map(newer); };
+  seed_host_ = std::move(seed_host);
+  for (std::uint32_t at = 0; at < options_.io_threads; ++at)
+    threads_.push_back(std::make_unique<IoThread>());
+  take_map(map);
+}
+
+void Network::take_map(const wire::Map& map) {
+  const std::lock_guard lock(map_mutex_);
+  if (routes_ != nullptr && map.epoch <= routes_->map.epoch) return;
+  auto routes = std::make_shared<Routes>();
+  routes->map = map;
+  routes->placement = Placement(map);
+  std::vector<bool> is_member(links_.size());
+  for (const wire::MapNode& node : map.nodes) {
+    const bool is_gone = node.state == wire::NodeState::gone;
+    const std::size_t slot = slot_of(node);
+    is_member.resize(links_.size());
+    is_member[slot] = !is_gone;
+    routes->slots.push_back(slot);
+    routes->links.push_back(is_gone ? nullptr : links_[slot].get());
+  }
+  routes_ = std::move(routes);
+  for (std::size_t slot = 0; slot < links_.size(); ++slot)
+    is_member[slot] ? links_[slot]->rejoin() : links_[slot]->leave();
+}
+
+std::size_t Network::slot_of(const wire::MapNode& node) {
+  const auto known = slots_.find(node.id);
+  if (known == slots_.end()) return add_link(node);
+  std::vector<tcp::HostPort> hosts = hosts_of(parse_advertised(node.addresses).addresses);
+  if (hosts == hosts_[known->second]) return known->second;
+  hosts_[known->second] = std::move(hosts);
+  look_up_soon(known->second);
+  return known->second;
+}
+
+/// Addresses of the map that make no sense are left out; a node without any counts as down.
+std::vector<tcp::HostPort> Network::hosts_of(const std::vector<std::string>& addresses) const {
   std::vector<tcp::HostPort> hosts;
-  bool has_names = false;
-  for (const std::string& text : advertised.addresses) {
+  for (const std::string& text : addresses) {
     auto host = tcp::parse_host_port(text);
-    if (!host) return host.error();
-    if (is_wildcard(host->host)) host->host = seed_host;
-    has_names = has_names || !is_numeric(host->host);
+    if (!host) continue;
+    if (is_wildcard(host->host) && !seed_host_.empty()) host->host = seed_host_;
     hosts.push_back(std::move(*host));
   }
-  std::function<void()> on_down;
-  if (has_names) {
-    // A name may stand for another address by now: a container that came back elsewhere.
-    on_down = [this, at = links_.size()] { resolver_->post([this, at] { look_up(at); }); };
-    if (resolver_ == nullptr) resolver_ = std::make_unique<IoThread>();
-  }
-  LinkOptions options = link_options;
-  options.node_id = node.id;
-  options.socket_name = local::socket_name(options_.cluster, map_.list_hash, node.addresses);
-  links_.push_back(std::make_unique<Link>(std::move(advertised.name), resolve_all(hosts),
-                                          std::move(options), threads_, links_.size(),
-                                          std::move(on_down)));
-  hosts_.push_back(std::move(hosts));
-  return {};
+  return hosts;
 }
 
-void Network::look_up(std::size_t node) {
-  std::vector<tcp::Address> addresses = resolve_all(hosts_[node]);
-  if (!addresses.empty()) links_[node]->move_to(std::move(addresses));
+std::size_t Network::add_link(const wire::MapNode& node) {
+  Advertised advertised = parse_advertised(node.addresses);
+  std::vector<tcp::HostPort> hosts = hosts_of(advertised.addresses);
+  const std::size_t slot = links_.size();
+  const bool has_names = std::any_of(hosts.begin(), hosts.end(),
+                                     [](const auto& host) { return !is_numeric(host.host); });
+  std::function<void()> on_down;
+  // A name may stand for another address by now: a container that came back elsewhere.
+  if (has_names) on_down = [this, slot] { look_up_soon(slot); };
+  LinkOptions options = link_options_;
+  options.node_id = node.id;
+  options.socket_name =
+      local::socket_name(options_.cluster, link_options_.hello.list_hash, node.addresses);
+  // Names are looked up before the first request when a client begins, and behind its back later.
+  const bool is_first = routes_ == nullptr;
+  std::vector<tcp::Address> addresses;
+  if (is_first || !has_names) addresses = resolve_all(hosts);
+  links_.push_back(std::make_unique<Link>(std::move(advertised.name), std::move(addresses),
+                                          std::move(options), threads_, slot, std::move(on_down)));
+  slots_.emplace(node.id, slot);
+  hosts_.push_back(std::move(hosts));
+  if (!is_first && has_names) look_up_soon(slot);
+  return slot;
+}
+
+void Network::look_up_soon(std::size_t slot) {
+  std::call_once(has_resolver_, [this] { resolver_ = std::make_unique<IoThread>(); });
+  resolver_->post([this, slot] { look_up(slot); });
+}
+
+void Network::look_up(std::size_t slot) {
+  std::vector<tcp::HostPort> hosts;
+  {
+    const std::lock_guard lock(map_mutex_);
+    hosts = hosts_[slot];
+  }
+  std::vector<tcp::Address> addresses = resolve_all(hosts);
+  if (!addresses.empty()) link(slot).move_to(std::move(addresses));
+}
+
+RoutesRef Network::routes() const {
+  const std::lock_guard lock(map_mutex_);
+  return routes_;
+}
+
+std::size_t Network::slot_count() const {
+  const std::lock_guard lock(map_mutex_);
+  return links_.size();
+}
+
+Link& Network::link(std::size_t slot) {
+  const std::lock_guard lock(map_mutex_);
+  return *links_[slot];
 }
 
 void Network::after(std::int64_t delay_ms, std::function<void()> task) {
@@ -177,7 +253,7 @@ void Network::after(std::int64_t delay_ms, std::function<void()> task) {
 }
 
 void Network::cancel(const std::shared_ptr<OperationState>& operation) {
-  for (const auto& link : links_) link->cancel(operation);
+  for (std::size_t slot = 0; slot < slot_count(); ++slot) link(slot).cancel(operation);
 }
 
 void Network::call_ends() {
@@ -189,7 +265,7 @@ void Network::call_ends() {
 void Network::close() {
   if (is_closed_) return;
   is_closed_ = true;
-  for (const auto& link : links_) link->close();
+  for (std::size_t slot = 0; slot < slot_count(); ++slot) link(slot).close();
   for (const auto& thread : threads_) thread->hurry();
   {
     std::unique_lock lock(mutex_);

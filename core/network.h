@@ -1,8 +1,11 @@
-// Network: the I/O threads and one link per node of the map. What all calls of a client share.
+// Network: the I/O threads, one link per node, and the map that says whom to ask. What all calls of
+// a client share. A node has one too, to reach the others.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -12,20 +15,38 @@
 
 namespace gd2fs {
 
+/// Whom to ask under one map: a snapshot. A slot is the number of a link. It stands for one node,
+/// by name, for as long as the network lives.
+struct Routes {
+  wire::Map map;
+  Placement placement;
+  std::vector<std::size_t> slots;  // by position in the map
+  std::vector<Link*> links;        // likewise; nullptr: a node that is gone
+
+  std::size_t owner(std::string_view name, std::uint64_t chunk) const {
+    return slots[placement.owner(name, chunk)];
+  }
+};
+using RoutesRef = std::shared_ptr<const Routes>;
+
 class Network {
  public:
   static Result<std::unique_ptr<Network>> open(const ClientOptions& options);
+  /// Inside a node that has the map already. Streams of class `node`; no seed is asked.
+  static Result<std::unique_ptr<Network>> open_within(const ClientOptions& options,
+                                                      const wire::Map& map, const NodeId& self);
   explicit Network(const ClientOptions& options) : options_(options) {}  // for `open`
   ~Network();
 
   const ClientOptions& options() const noexcept { return options_; }
-  const wire::Map& map() const noexcept { return map_; }
-  std::span<const PlacedNode> placed() const noexcept { return placed_; }
-  std::size_t node_count() const noexcept { return links_.size(); }
-  Link& link(std::size_t node) noexcept { return *links_[node]; }
+  RoutesRef routes() const;
+  std::size_t slot_count() const;
+  Link& link(std::size_t slot);
   std::size_t stream_count() const noexcept { return stream_count_; }  // of each link
 
   // Any thread.
+  /// From any node. Older and equal epochs are ignored. Waits for nobody.
+  void take_map(const wire::Map& map);
   /// Runs on an I/O thread, not before `delay_ms` from now (at once while the client closes).
   void after(std::int64_t delay_ms, std::function<void()> task);
   void cancel(const std::shared_ptr<OperationState>& operation);
@@ -38,19 +59,29 @@ class Network {
   void close();
 
  private:
-  Error add_links(const Bootstrapped& from, LinkOptions link_options);
-  Error add_link(const wire::MapNode& node, const std::string& seed_host,
-                 const LinkOptions& link_options);
-  void look_up(std::size_t node);
+  static Result<std::unique_ptr<Network>> with_threads(const ClientOptions& options,
+                                                       const wire::Hello& hello);
+  void begin(const wire::Map& map, std::string seed_host);
+  std::size_t slot_of(const wire::MapNode& node);
+  std::size_t add_link(const wire::MapNode& node);
+  std::vector<tcp::HostPort> hosts_of(const std::vector<std::string>& addresses) const;
+  void look_up(std::size_t slot);
+  void look_up_soon(std::size_t slot);
 
   const ClientOptions options_;
   std::size_t stream_count_ = 1;
-  wire::Map map_;
-  std::vector<PlacedNode> placed_;
+  LinkOptions link_options_;  // of every link, but for what is the node's own
+  std::string seed_host_;     // stands for the wildcard addresses of the map
   std::vector<std::unique_ptr<IoThread>> threads_;
-  std::vector<std::unique_ptr<Link>> links_;       // streams refer to threads_: destroyed first
-  std::vector<std::vector<tcp::HostPort>> hosts_;  // by node: where the map says it is
-  std::unique_ptr<IoThread> resolver_;             // asks the name service, which may take its time
+  std::unique_ptr<IoThread> resolver_;  // asks the name service, which may take its time
+  std::once_flag has_resolver_;
+
+  mutable std::mutex map_mutex_;  // Guards: all to `hosts_`. Links are made under it, never asked.
+  RoutesRef routes_;
+  std::vector<std::unique_ptr<Link>> links_;  // streams refer to threads_: destroyed first
+  std::map<NodeId, std::size_t> slots_;
+  std::vector<std::vector<tcp::HostPort>> hosts_;  // by slot: where the map says it is
+
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
   std::mutex mutex_;  // Guards: the step of calls_ to zero.

@@ -52,19 +52,23 @@ void Strangers::leave(const std::string& host) {
 Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
     : options(from),
       id(node_id(from.name)),
-      map(with_boot(from.map, id, from.boot)),
       store(std::move(opened)),
       splice_fault(try_splice(from, *store)),
       filling_bytes_max(filling_of_one(store->arena().bytes())),
       hold_budget(store->arena().bytes()),
       views(store->arena().bytes()),
-      records(RECORDS_MAX) {}
+      records(RECORDS_MAX),
+      view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {}
 
 wire::NodeStatus Node::status() const {
   const StoreCounts now = store->counts();
   wire::NodeStatus status;
   status.boot = options.boot;
-  status.epoch = map.epoch;
+  const ClusterViewRef now_in_force = view();
+  status.epoch = now_in_force->map.epoch;
+  for (const wire::MapNode& each : now_in_force->map.nodes) {
+    if (each.id == id) status.state = each.state;
+  }
   status.arena_bytes = now.arena_bytes;
   status.arena_free_bytes = now.free_bytes;
   status.name = options.name;
@@ -98,6 +102,7 @@ ServerCounts Node::counts() const {
   now.views = views.count();
   now.view_bytes = views.bytes();
   now.records = records.count();
+  now.epoch = view()->map.epoch;
   return now;
 }
 
@@ -108,13 +113,24 @@ void Node::warm(std::span<const wire::Item> items) const {
   store->warm_pages(std::span(names).first(count));
 }
 
+ClusterViewRef Node::view() const {
+  const std::lock_guard lock(view_mutex_);
+  return view_;
+}
+
+bool Node::take_map(wire::Map map) {
+  auto next = std::make_shared<const ClusterView>(with_boot(std::move(map), id, options.boot));
+  const std::lock_guard lock(view_mutex_);
+  if (next->map.epoch <= view_->map.epoch) return false;
+  view_ = std::move(next);
+  return true;
+}
+
 bool Node::is_home(std::string_view path, std::uint32_t& home) const {
-  std::vector<PlacedNode> placed;
-  placed.reserve(map.nodes.size());
-  for (const wire::MapNode& each : map.nodes) placed.push_back({each.id, each.weight});
-  if (placed.empty()) return true;
-  home = placement_first(placed, path, 0);
-  return map.nodes[home].id == id;
+  const ClusterViewRef now_in_force = view();
+  if (now_in_force->placement.is_empty()) return true;
+  home = now_in_force->placement.owner(path, 0);
+  return now_in_force->map.nodes[home].id == id;
 }
 
 }  // namespace gd2fs::serve

@@ -42,6 +42,14 @@ class Strangers {
   std::unordered_map<std::string, std::size_t> count_of_;
 };
 
+/// The map in force, and what follows from it. Immutable: who holds one decides by one map.
+struct ClusterView {
+  explicit ClusterView(wire::Map of) : map(std::move(of)), placement(map) {}
+  const wire::Map map;
+  const Placement placement;
+};
+using ClusterViewRef = std::shared_ptr<const ClusterView>;
+
 inline constexpr std::size_t LOOKUPS_MAX = 64;  // of one request between two looks at the clock
 
 struct Node {
@@ -51,12 +59,14 @@ struct Node {
   ServerCounts counts() const;
   /// Before the first LOOKUPS_MAX of these pages are looked up.
   void warm(std::span<const wire::Item> items) const;
+  ClusterViewRef view() const;
+  /// False: it is not newer than the one in force.
+  bool take_map(wire::Map map);
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
   bool is_home(std::string_view path, std::uint32_t& home) const;
 
   const ServerOptions options;
   const NodeId id;
-  const wire::Map map;
   const std::unique_ptr<Store> store;
   const std::string splice_fault;         // why nothing is spliced; empty when it is
   const std::uint64_t filling_bytes_max;  // of one connection
@@ -68,6 +78,12 @@ struct Node {
   Strangers strangers;
   std::atomic<std::size_t> connections{0};
   std::atomic<bool> is_stopping{false};
+  std::atomic<std::int64_t> lease_until_ms{0};  // CLOCK_BOOTTIME; of no meaning with a static list
+  std::atomic<bool> is_draining_wished{false};
+
+ private:
+  mutable std::mutex view_mutex_;  // Guards: view_. Held to copy or replace it.
+  ClusterViewRef view_;
 };
 
 }  // namespace gd2fs::serve

@@ -70,7 +70,7 @@ class PageBatch : public Call {
   void end();
 
   std::size_t rank_max() const {
-    const std::size_t nodes = network().node_count();
+    const std::size_t nodes = routes_->slots.size();
     return action_ == PageAction::put ? nodes : std::min(READ_RANK_MAX, nodes);
   }
   Status unreachable_status() const {
@@ -81,6 +81,7 @@ class PageBatch : public Call {
   }
 
   const PageAction action_;
+  RoutesRef routes_;  // of this round
   const PageNames names_;
   const std::vector<Buffer> buffers_;
   std::vector<Page> pages_;
@@ -96,14 +97,17 @@ bool PageBatch::route(std::size_t page, std::size_t& node) {
   Page& entry = pages_[page];
   const std::string_view name = names_[page];
   if (entry.rank == 0) {
-    node = home_of(name, 0);
-    if (!network().link(node).is_down()) return true;
+    const std::uint32_t owner = routes_->placement.owner(name, 0);
+    node = routes_->slots[owner];
+    if (!routes_->links[owner]->is_down()) return true;
     ++entry.rank;
   }
-  const auto order = placement_order(network().placed(), name, 0, rank_max());
-  while (entry.rank < order.size() && network().link(order[entry.rank]).is_down()) ++entry.rank;
+  const bool is_put = action_ == PageAction::put;
+  const auto order = is_put ? routes_->placement.owners(name, 0, rank_max())
+                            : routes_->placement.holders(name, 0, rank_max());
+  while (entry.rank < order.size() && routes_->links[order[entry.rank]]->is_down()) ++entry.rank;
   if (entry.rank < order.size()) {
-    node = order[entry.rank];
+    node = routes_->slots[order[entry.rank]];
     return true;
   }
   settle(entry, unreachable_status());
@@ -115,7 +119,8 @@ void PageBatch::run() {
     settle_rest(unreachable_status());
     return end();
   }
-  std::vector<std::vector<std::uint32_t>> by_node(network().node_count());
+  routes_ = network().routes();
+  std::vector<std::vector<std::uint32_t>> by_node(network().slot_count());
   for (std::size_t page = 0; page < pages_.size(); ++page) {
     std::size_t node = 0;
     if (!pages_[page].is_settled && route(page, node))
@@ -322,12 +327,12 @@ class PageDrop : public Call {
       : Call(std::move(context), std::move(on_end)), names_(std::move(names)) {}
 
   void run() {
-    const std::size_t nodes = network().node_count();
+    const std::size_t nodes = network().slot_count();
+    const RoutesRef routes = network().routes();
     std::vector<std::vector<std::uint32_t>> by_node(nodes);
     for (std::size_t page = 0; page < names_.size(); ++page)
-      for (const std::uint32_t node :
-           placement_order(network().placed(), names_[page], 0, READ_RANK_MAX))
-        by_node[node].push_back(static_cast<std::uint32_t>(page));
+      for (const std::uint32_t at : routes->placement.holders(names_[page], 0, READ_RANK_MAX))
+        by_node[routes->slots[at]].push_back(static_cast<std::uint32_t>(page));
     std::vector<Sent> sent;
     for (std::size_t node = 0; node < nodes; ++node) cut(node, by_node[node], sent);
     auto self = std::static_pointer_cast<PageDrop>(shared_from_this());

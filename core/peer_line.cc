@@ -64,8 +64,8 @@ std::unique_ptr<PeerLine> PeerLine::open(const Node& self, const wire::MapNode& 
 bool PeerLine::greet(const Node& self, std::int64_t deadline_ms) {
   wire::Hello hello;
   hello.client_id = self.id;
-  hello.map_epoch = self.map.epoch;
-  hello.list_hash = self.map.list_hash;
+  hello.map_epoch = self.view()->map.epoch;
+  hello.list_hash = self.options.map.list_hash;
   hello.stream_class = wire::StreamClass::node;
   hello.cluster = self.options.cluster;
   // 16 bytes come whole or not at all; no token hangs on them.

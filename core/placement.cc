@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "limits.h"
+#include "name.h"
 
 namespace gd2fs {
 
@@ -71,6 +72,53 @@ std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_vie
     }
   }
   return best;
+}
+
+void Placement::Row::add(const wire::MapNode& node, std::size_t at) {
+  nodes.push_back({node.id, node.weight});
+  index.push_back(static_cast<std::uint32_t>(at));
+}
+
+std::vector<std::uint32_t> Placement::Row::order(std::string_view name, std::uint64_t chunk,
+                                                 std::size_t count) const {
+  std::vector<std::uint32_t> order = placement_order(nodes, name, chunk, count);
+  for (std::uint32_t& each : order) each = index[each];
+  return order;
+}
+
+Placement::Placement(const wire::Map& map) : replicas_(map.replicas), namespaces_(map.namespaces) {
+  for (std::size_t at = 0; at < map.nodes.size(); ++at) {
+    const wire::MapNode& node = map.nodes[at];
+    if (node.state == wire::NodeState::gone) continue;
+    holding_.add(node, at);
+    if (node.state != wire::NodeState::draining) owning_.add(node, at);
+  }
+  if (owning_.nodes.empty()) owning_ = holding_;
+  std::sort(namespaces_.begin(), namespaces_.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+std::uint32_t Placement::owner(std::string_view name, std::uint64_t chunk) const {
+  return owning_.index[placement_first(owning_.nodes, name, chunk)];
+}
+
+std::vector<std::uint32_t> Placement::owners(std::string_view name, std::uint64_t chunk,
+                                             std::size_t count) const {
+  return owning_.order(name, chunk, count);
+}
+
+std::vector<std::uint32_t> Placement::holders(std::string_view name, std::uint64_t chunk,
+                                              std::size_t count) const {
+  return holding_.order(name, chunk, count);
+}
+
+std::size_t Placement::replicas(std::string_view name) const {
+  if (namespaces_.empty()) return replicas_;
+  const std::string_view own = namespace_of(name, !name.starts_with('/'));
+  const auto found =
+      std::lower_bound(namespaces_.begin(), namespaces_.end(), own,
+                       [](const auto& each, std::string_view text) { return each.name < text; });
+  return found != namespaces_.end() && found->name == own ? found->replicas : replicas_;
 }
 
 }  // namespace gd2fs

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "wire.h"
+
 namespace gd2fs {
 
 using NodeId = std::array<std::byte, 16>;
@@ -26,5 +28,40 @@ std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes, st
 /// The first of that order. `nodes` is not empty.
 std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_view name,
                               std::uint64_t chunk);
+
+/// Who owns what under one map. Indexes are positions in its `nodes`. Names are paths or names of
+/// pages (name.h). Immutable.
+class Placement {
+ public:
+  Placement() = default;
+  explicit Placement(const wire::Map& map);
+
+  bool is_empty() const noexcept { return owning_.nodes.empty(); }
+  /// Where new data goes, best first, and where a file's record lives: neither to draining nodes,
+  /// unless all are, nor to gone ones. The map has a node (`is_empty`).
+  std::uint32_t owner(std::string_view name, std::uint64_t chunk) const;
+  std::vector<std::uint32_t> owners(std::string_view name, std::uint64_t chunk,
+                                    std::size_t count) const;
+  /// Who may have it: draining nodes in the place that they had as owners.
+  std::vector<std::uint32_t> holders(std::string_view name, std::uint64_t chunk,
+                                     std::size_t count) const;
+  /// How many copies there shall be, by the name's namespace.
+  std::size_t replicas(std::string_view name) const;
+
+ private:
+  struct Row {
+    std::vector<PlacedNode> nodes;
+    std::vector<std::uint32_t> index;  // in the map, beside `nodes`
+
+    void add(const wire::MapNode& node, std::size_t at);
+    std::vector<std::uint32_t> order(std::string_view name, std::uint64_t chunk,
+                                     std::size_t count) const;
+  };
+
+  Row owning_;
+  Row holding_;
+  std::size_t replicas_ = 1;
+  std::vector<wire::NamespaceReplicas> namespaces_;  // sorted
+};
 
 }  // namespace gd2fs

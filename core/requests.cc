@@ -12,7 +12,7 @@ using wire::Op;
 
 constexpr auto TURN = std::chrono::milliseconds(1);
 constexpr std::size_t RESPONSE_ITEM_BYTES = 32;
-constexpr std::size_t META_BODY_BYTES = 16;
+constexpr std::size_t META_BODY_BYTES = 24;
 constexpr std::size_t SEGMENT_BYTES = 32;
 constexpr std::size_t LIST_ENTRY_BYTES = 10;  // and the name
 constexpr std::size_t LIST_ENTRIES_MAX = 8192;
@@ -89,7 +89,8 @@ bool SmallRequest::is_long() const {
 
 bool SmallRequest::run(Node& node, wire::Bytes& out, bool is_patient) {
   const auto turn_ends = std::chrono::steady_clock::now() + TURN;
-  const bool has_steps = body_.head.op != Op::list && body_.head.op != Op::ping;
+  const bool has_steps =
+      body_.head.op != Op::list && body_.head.op != Op::ping && body_.head.op != Op::drain;
   for (std::size_t steps = 1; has_steps && next_item_ < body_.items.size(); ++steps) {
     const bool is_look = !is_patient && steps % LOOKUPS_MAX == 0;
     if (is_look && std::chrono::steady_clock::now() > turn_ends) return false;
@@ -124,6 +125,7 @@ void SmallRequest::respond(Node& node, wire::Bytes& out) {
     case Op::meta: return wire::encode_meta_response(out, request_, answers_, bodies_);
     case Op::list: return list(node, out);
     case Op::ping: return wire::encode_ping_response(out, request_, node.status());
+    case Op::drain: return drain(node, out);
     default: return wire::encode_response(out, request_, answers_);
   }
 }
@@ -189,6 +191,14 @@ void SmallRequest::meta(Node& node, const wire::Item& item) {
   segments_ += body.segments.size();
   answers_.push_back(answer);
   bodies_.push_back(std::move(body));
+}
+
+/// A static list never changes.
+void SmallRequest::drain(Node& node, wire::Bytes& out) {
+  const bool can_leave = node.view()->map.provider != wire::Provider::fixed;
+  if (can_leave) node.is_draining_wished.store(true);
+  const wire::ResponseItem answer = only(can_leave ? Status::ok : Status::invalid);
+  wire::encode_response(out, request_, std::span(&answer, 1));
 }
 
 void SmallRequest::list(Node& node, wire::Bytes& out) {

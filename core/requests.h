@@ -37,6 +37,7 @@ class SmallRequest {
   bool is_present(Node& node, const wire::Item& item);
   void meta(Node& node, const wire::Item& item);
   void list(Node& node, wire::Bytes& out);
+  void drain(Node& node, wire::Bytes& out);
 
   std::uint64_t request_;
   wire::Request body_;

@@ -11,7 +11,8 @@ constexpr std::uint64_t SMALL_BYTES_MAX = 64 * KiB;  // goes before bulk
 constexpr std::uint16_t UNANSWERED = 0xffff;         // an item number that no answer has
 
 bool has_single_answer(wire::Op op) {
-  return op == wire::Op::exists || op == wire::Op::list || op == wire::Op::ping;
+  return op == wire::Op::exists || op == wire::Op::list || op == wire::Op::ping ||
+         op == wire::Op::drain;
 }
 
 }  // namespace

@@ -122,12 +122,12 @@ void Server::State::listen_on(tcp::Descriptor listener) {
 
 /// Also without this socket the node serves, over TCP.
 void Server::State::listen_locally() {
-  const auto& nodes = node.map.nodes;
+  const auto& nodes = node.options.map.nodes;
   const auto me = std::find_if(nodes.begin(), nodes.end(),
                                [this](const wire::MapNode& each) { return each.id == node.id; });
   if (me == nodes.end()) return;
   const std::string name =
-      local::socket_name(node.options.cluster, node.map.list_hash, me->addresses);
+      local::socket_name(node.options.cluster, node.options.map.list_hash, me->addresses);
   auto listener = local::listen_at(name);
   if (!listener) {
     socket_fault = listener.error().message;
@@ -186,5 +186,14 @@ bool Server::is_sealed() const { return state_->node.store->arena().is_sealed();
 const std::string& Server::socket_name() const { return state_->socket_name; }
 const std::string& Server::socket_fault() const { return state_->socket_fault; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
+
+void Server::apply_map(wire::Map map, bool) {
+  if (!state_->node.take_map(std::move(map))) return;
+  for (const auto& worker : state_->workers) worker->tell_map();
+}
+
+void Server::set_lease(std::int64_t until_ms) { state_->node.lease_until_ms.store(until_ms); }
+
+bool Server::is_draining_wished() const { return state_->node.is_draining_wished.load(); }
 
 }  // namespace gd2fs

@@ -43,7 +43,7 @@ struct ServerCounts {
   StoreCounts store;
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
-                records = 0;
+                records = 0, epoch = 0;
   std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
   std::uint64_t cut_off = 0;        // readers that did not take what was held for them
@@ -68,6 +68,15 @@ class Server {
   const std::string& socket_name() const;
   const std::string& socket_fault() const;
   ServerCounts counts() const;
+
+  // Of a membership that changes. Any thread, one at a time.
+  /// The next map, in order: older and equal ones are ignored. `is_gap`: maps between this one and
+  /// the last are not known. Tells every client that is connected.
+  void apply_map(wire::Map map, bool is_gap);
+  /// Records of files are answered before this time of CLOCK_BOOTTIME, in ms. 0: not any more.
+  void set_lease(std::int64_t until_ms);
+  /// Has a client asked this node to hand over what it has, and to leave?
+  bool is_draining_wished() const;
 
  private:
   struct State;

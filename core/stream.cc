@@ -255,11 +255,16 @@ bool Stream::take_frame(const wire::Header& header, wire::View table) {
     case wire::Kind::grant: return take_grant(header, table);
     case wire::Kind::acked: return take_confirmation(header);
     case wire::Kind::lease: return take_lease(header, table);
-    case wire::Kind::map:
-    case wire::Kind::ack:
-      return true;  // a static map never changes; no payload is spliced to nodes
+    case wire::Kind::map: return take_map(table);
+    case wire::Kind::ack: return true;  // no payload is spliced to nodes
     default: return false;
   }
+}
+
+bool Stream::take_map(wire::View table) {
+  const auto map = wire::decode_map(table);
+  if (map && link_.options().on_map != nullptr) link_.options().on_map(*map);
+  return map.has_value();
 }
 
 bool Stream::take_grant(const wire::Header& header, wire::View table) {

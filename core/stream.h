@@ -63,6 +63,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool take_arena(const wire::Header& header, wire::View table);
   void note_view(Rpc& rpc, std::uint64_t lease);
   bool take_lease(const wire::Header& header, wire::View table);
+  bool take_map(wire::View table);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);
   bool take_confirmation(const wire::Header& header);

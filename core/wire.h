@@ -92,20 +92,39 @@ std::string decode_goodbye(View table);
 
 // ---- map -----------------------------------------------------------------------------
 
+/// joining: its weight grows. draining: owns nothing new, and hands over what it has. gone: named
+/// only in the first map without it.
+enum class NodeState : std::uint8_t { joining = 0, active = 1, draining = 2, gone = 3 };
+/// lease_expired: it answers about no record any more. taken_out: it may still believe that it is
+/// a member.
+enum class LeftBy : std::uint8_t { nothing = 0, lease_expired = 1, taken_out = 2 };
+enum class Provider : std::uint8_t { fixed = 0, etcd = 1, kubernetes = 2 };
+
 struct MapNode {
   std::array<std::byte, 16> id{};  // XXH3-128 of the name
   std::uint64_t boot = 0;          // 0: not known
   std::uint32_t weight = 1;
-  std::uint8_t state = 1;  // 0 joining, 1 active, 2 draining, 3 gone
-  std::uint8_t left_by = 0;
+  NodeState state = NodeState::active;
+  LeftBy left_by = LeftBy::nothing;
   std::string addresses;  // NAME=ADDR:PORT[+ADDR:PORT...]
 };
 
+/// How many copies a namespace has, other than the others.
+struct NamespaceReplicas {
+  std::string name;
+  std::uint8_t replicas = 1;
+};
+
+/// Who belongs to the cluster, for as long as nothing changes. Epochs grow; their numbers may have
+/// gaps between them.
 struct Map {
   std::uint64_t epoch = 0;
-  std::uint8_t provider = 0;  // 0 static
+  Provider provider = Provider::fixed;
+  std::uint8_t replicas = 1;  // of every namespace that is not named below, 1 to REPLICAS_MAX
   std::array<std::byte, 16> list_hash{};
+  std::uint32_t lease_ms = 0;  // of a membership; 0: there are no leases
   std::vector<MapNode> nodes;
+  std::vector<NamespaceReplicas> namespaces;
 };
 
 void encode_map(Bytes& out, std::uint64_t request, const Map& map);
@@ -128,6 +147,7 @@ enum class Op : std::uint8_t {
   list = 12,
   advise = 13,
   ping = 14,
+  drain = 15,  // this node shall hand over what it has, and leave
   replicate = 64,
   pull = 65,
   epoch = 66,
@@ -181,12 +201,13 @@ struct RequestHead {
 
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
 /// LIST: item 0 names the prefix or the namespace, an item 1 the name after which to go on.
-///   8 B   EXISTS DROP LIST UNLINK PING     name, flags
+///   8 B   EXISTS DROP LIST UNLINK PING DRAIN   name, flags
 ///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
 ///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
 ///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
-///         OFFER: where in the chunk.
+///         OFFER: where in the chunk, sink = replicas. Replicas: copies that there shall be, 0: as
+///         the namespace has.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
 ///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
 ///         chunk bytes, and the length may be 0.
@@ -248,6 +269,7 @@ struct Segment {
 struct MetaBody {
   std::uint64_t size = 0;
   std::uint32_t ttl_s = 0;
+  std::uint32_t replicas = 0;  // of the file's pieces; 0: as its namespace has
   std::vector<Segment> segments;
 };
 
@@ -262,17 +284,21 @@ struct NodeStatus {
   std::uint64_t epoch = 0;
   std::uint64_t arena_bytes = 0;
   std::uint64_t arena_free_bytes = 0;
-  std::uint8_t state = 1;
+  NodeState state = NodeState::active;
   std::string name;
   std::string rung;
-  std::string zero_copy;   // "on", or "off: " and why
-  bool is_sealed = false;  // readers on its host may map its arena
-  std::string transport;   // not on the wire: how the client that asked reaches it
-  std::string fault;       // not on the wire: why it did not answer
+  std::string zero_copy;         // "on", or "off: " and why
+  bool is_sealed = false;        // readers on its host may map its arena
+  std::uint64_t moves_left = 0;  // pieces that are yet to be looked at, or to go elsewhere
+  std::uint64_t moves_left_bytes = 0;
+  std::uint64_t records_left = 0;  // records of files likewise
+  std::string transport;           // not on the wire: how the client that asked reaches it
+  std::string fault;               // not on the wire: why it did not answer
 };
 
 /// RESPONSE frames: the response items, then what the op adds:
-///   META    per item, in order: u64 size | u32 segments | u32 ttl_s | segments of 32 B
+///   META    per item, in order: u64 size | u32 segments | u32 ttl_s | u32 replicas | u32 0 |
+///   segments of 32 B
 ///   EXISTS  one response item (length = count of bits), then the bits, item i in bit i % 8 of byte
 ///   i / 8 LIST    one response item (length = count), then per entry: u64 bytes | u16 name_bytes |
 ///   name PING    one response item, then NodeStatus

@@ -140,22 +140,36 @@ std::string decode_goodbye(View bytes) {
   return std::string(table.text(std::min(bytes.size(), GOODBYE_BYTES_MAX)));
 }
 
+namespace {
+
+bool is_replicas(std::uint8_t count) { return count >= 1 && count <= REPLICAS_MAX; }
+
+}  // namespace
+
 void encode_map(Bytes& out, std::uint64_t request, const Map& map) {
-  assert(map.nodes.size() <= NODES_MAX);
+  assert(map.nodes.size() <= NODES_MAX && map.namespaces.size() <= MAP_NAMESPACES_MAX);
   FrameWriter frame(out, Kind::map, request, request == 0 ? 0 : LAST);
   frame.u64(map.epoch);
   frame.u16(static_cast<std::uint16_t>(map.nodes.size()));
-  frame.u8(map.provider);
-  frame.u8(0);
+  frame.u8(static_cast<std::uint8_t>(map.provider));
+  frame.u8(map.replicas);
   frame.bytes(map.list_hash);
+  frame.u32(map.lease_ms);
+  frame.u16(static_cast<std::uint16_t>(map.namespaces.size()));
+  frame.u16(0);
   for (const MapNode& node : map.nodes) {
     frame.bytes(node.id);
     frame.u64(node.boot);
     frame.u32(node.weight);
-    frame.u8(node.state);
-    frame.u8(node.left_by);
+    frame.u8(static_cast<std::uint8_t>(node.state));
+    frame.u8(static_cast<std::uint8_t>(node.left_by));
     frame.u16(static_cast<std::uint16_t>(node.addresses.size()));
     frame.text(node.addresses);
+  }
+  for (const NamespaceReplicas& each : map.namespaces) {
+    frame.u8(each.replicas);
+    frame.u8(static_cast<std::uint8_t>(each.name.size()));
+    frame.text(each.name);
   }
   frame.finish(0, 0, 0);
 }
@@ -165,20 +179,31 @@ std::optional<Map> decode_map(View bytes) {
   Map map;
   map.epoch = table.u64();
   const std::uint16_t nodes = table.u16();
-  map.provider = table.u8();
-  table.u8();
+  map.provider = static_cast<Provider>(table.u8());
+  map.replicas = table.u8();
   map.list_hash = read_array<16>(table);
-  if (!table.ok() || nodes > NODES_MAX) return {};
+  map.lease_ms = table.u32();
+  const std::uint16_t namespaces = table.u16();
+  table.u16();
+  if (!table.ok() || nodes > NODES_MAX || namespaces > MAP_NAMESPACES_MAX) return {};
+  if (!is_replicas(map.replicas)) return {};
   for (std::uint16_t index = 0; index < nodes; ++index) {
     MapNode node;
     node.id = read_array<16>(table);
     node.boot = table.u64();
     node.weight = table.u32();
-    node.state = table.u8();
-    node.left_by = table.u8();
+    node.state = static_cast<NodeState>(table.u8());
+    node.left_by = static_cast<LeftBy>(table.u8());
     node.addresses = table.text(table.u16());
-    if (!table.ok()) return {};
+    if (!table.ok() || node.state > NodeState::gone) return {};
     map.nodes.push_back(std::move(node));
+  }
+  for (std::uint16_t index = 0; index < namespaces; ++index) {
+    NamespaceReplicas each;
+    each.replicas = table.u8();
+    each.name = table.text(table.u8());
+    if (!table.ok() || !is_replicas(each.replicas)) return {};
+    map.namespaces.push_back(std::move(each));
   }
   return map;
 }

@@ -32,7 +32,8 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::drop:
     case Op::list:
     case Op::unlink:
-    case Op::ping: return 8;
+    case Op::ping:
+    case Op::drain: return 8;
     case Op::get:
     case Op::read:
     case Op::offer:

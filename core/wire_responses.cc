@@ -25,6 +25,8 @@ void encode_meta_body(FrameWriter& frame, const MetaBody& body) {
   frame.u64(body.size);
   frame.u32(static_cast<std::uint32_t>(body.segments.size()));
   frame.u32(body.ttl_s);
+  frame.u32(body.replicas);
+  frame.u32(0);
   Fields fields = frame.room(body.segments.size() * SEGMENT_BYTES);
   for (const Segment& each : body.segments) {
     fields.put(each.chunk).put(each.offset).put(each.length).put(each.tag).put(each.seq);
@@ -83,7 +85,7 @@ void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& s
   frame.u64(status.epoch);
   frame.u64(status.arena_bytes);
   frame.u64(status.arena_free_bytes);
-  frame.u8(status.state);
+  frame.u8(static_cast<std::uint8_t>(status.state));
   frame.u8(static_cast<std::uint8_t>(status.rung.size()));
   frame.u16(static_cast<std::uint16_t>(status.name.size()));
   frame.u16(static_cast<std::uint16_t>(status.zero_copy.size()));
@@ -91,6 +93,9 @@ void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& s
   frame.text(status.name);
   frame.text(status.zero_copy);
   frame.u8(status.is_sealed ? 1 : 0);
+  frame.u64(status.moves_left);
+  frame.u64(status.moves_left_bytes);
+  frame.u64(status.records_left);
   frame.finish(1, 0, 0);
 }
 
@@ -114,6 +119,8 @@ std::optional<MetaBody> decode_meta_body(TableReader& table) {
   body.size = table.u64();
   const std::uint32_t segments = table.u32();
   body.ttl_s = table.u32();
+  body.replicas = table.u32();
+  table.u32();
   if (!table.ok() || segments > table.left() / SEGMENT_BYTES) return {};
   body.segments.resize(segments);
   for (Segment& segment : body.segments) {
@@ -155,7 +162,7 @@ std::optional<NodeStatus> decode_ping_body(TableReader& table) {
   status.epoch = table.u64();
   status.arena_bytes = table.u64();
   status.arena_free_bytes = table.u64();
-  status.state = table.u8();
+  status.state = static_cast<NodeState>(table.u8());
   const std::uint8_t rung_bytes = table.u8();
   const std::uint16_t name_bytes = table.u16();
   const std::uint16_t zero_copy_bytes = table.u16();
@@ -163,6 +170,9 @@ std::optional<NodeStatus> decode_ping_body(TableReader& table) {
   status.name = table.text(name_bytes);
   status.zero_copy = table.text(zero_copy_bytes);
   status.is_sealed = table.u8() != 0;
+  status.moves_left = table.u64();
+  status.moves_left_bytes = table.u64();
+  status.records_left = table.u64();
   if (!table.ok()) return {};
   return status;
 }

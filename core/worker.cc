@@ -65,6 +65,15 @@ void Worker::post(std::function<void()> task) {
   static_cast<void>(!write(bell_.get(), &one, sizeof one));  // full: it rings already
 }
 
+void Worker::tell_map() {
+  post([this] {
+    for (const auto& [id, connection] : connections_) {
+      connection->tell_map();
+      make_ready(*connection);
+    }
+  });
+}
+
 void Worker::adopt(tcp::Descriptor socket, std::string host) {
   load_.fetch_add(1, std::memory_order_relaxed);
   // std::function must be copyable: the descriptor travels in shared ownership.

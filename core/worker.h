@@ -36,6 +36,8 @@ class Worker {
   // From any thread.
   void adopt(tcp::Descriptor socket, std::string host);
   void post(std::function<void()> task);
+  /// Every client that is connected here learns the map in force.
+  void tell_map();
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
 
   // From this worker's thread.

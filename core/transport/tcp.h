@@ -41,6 +41,8 @@ class Descriptor {
 struct HostPort {
   std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets
   std::uint16_t port = PORT_DEFAULT;
+
+  friend bool operator==(const HostPort& a, const HostPort& b) = default;
 };
 
 /// Reads `HOST:PORT`, `HOST`, `[IPV6]:PORT`, `[IPV6]` or a bare IPv6 address.

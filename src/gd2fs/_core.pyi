@@ -8,6 +8,7 @@ operation, or until its end, for a caller that waits for it anyway.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from gd2fs.buffers import Source, Sources, Target, Targets
 
@@ -106,7 +107,9 @@ class Call:
         """size, chunk_bytes, ttl_s, generation, sequence"""
 
     @property
-    def nodes(self) -> list[tuple[str, int, int, int, str, str, int, int, bool, str, str]]:
+    def nodes(
+        self,
+    ) -> list[tuple[str, int, int, int, str, str, int, int, bool, str, str, int, int, int]]:
         """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes, is_sealed,
         transport, fault"""
 
@@ -264,6 +267,11 @@ class Client:
     ) -> Call: ...
     def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def drain(self, node_name: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def cluster(self) -> dict[str, Any]:
+        """The map: epoch, provider, replicas, namespaces (bytes -> replicas), lease_ms, and nodes
+        as (``NAME=ADDR:PORT[+ADDR:PORT...]``, boot, weight, state, left_by)."""
+
     def map(self) -> tuple[int, bytes, list[str]]:
         """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""
 
@@ -295,6 +303,11 @@ class Server:
             leaves no core dump. It stays so.
         congestion: How its sockets share the network; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket.
+        provider: Who says who belongs to the cluster: ``static``, ``etcd`` or ``kubernetes``.
+        epoch: Of the list in ``peers``.
+        replicas: Copies of every namespace that ``namespaces`` does not name, 1 to 8.
+        namespaces: Namespaces with a number of their own.
+        lease_ms: Of a membership; 0 with a static list.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -317,6 +330,11 @@ class Server:
         is_traceable: bool = True,
         congestion: str = "",
         socket_buffer_bytes: int = ...,
+        provider: str = "static",
+        epoch: int = 1,
+        replicas: int = 1,
+        namespaces: Sequence[tuple[str, int]] = ...,
+        lease_ms: int = 0,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -344,6 +362,29 @@ class Server:
 
     def counts(self) -> dict[str, int]:
         """Counters and gauges by name. Raises Closed after ``stop``."""
+
+    def apply_map(
+        self,
+        epoch: int,
+        nodes: Sequence[tuple[str, Sequence[str], int, int, int, int]],
+        *,
+        replicas: int = 1,
+        namespaces: Sequence[tuple[str, int]] = ...,
+        is_gap: bool = False,
+    ) -> None:
+        """Take the next map, in order: older and equal epochs are ignored.
+
+        Args:
+            nodes: name, addresses, weight, boot, state (0 joining, 1 active, 2 draining, 3 gone),
+                left_by (1: its lease expired, 2: it was taken out and may not know).
+            is_gap: Maps between this one and the last are not known: records are dropped.
+        """
+
+    def set_lease(self, until_boottime_ms: int) -> None:
+        """Answer about records of files before this time of CLOCK_BOOTTIME; 0: not any more."""
+
+    def is_draining_wished(self) -> bool:
+        """Has a client asked this node to hand over what it has, and to leave?"""
 
     def stop(self) -> None:
         """Close all connections and join the threads. Twice is fine."""

@@ -42,6 +42,9 @@ class NodeStatus:
     is_sealed: bool = False  # readers on its host may map its arena
     transport: str = ""  # how this client reaches it: "shm", "unix" or "tcp"
     fault: str = ""  # why it is "gone"; empty for others
+    moves_left: int = 0  # pieces that it has yet to look at, or to hand over
+    moves_left_bytes: int = 0
+    records_left: int = 0  # records of files likewise
 
     @property
     def arena_mode(self) -> str:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -105,6 +106,14 @@ class LocalCluster {
   }
 
   void stop(std::size_t node) { servers_[node] = nullptr; }
+  /// The membership changes: all nodes that run learn it, one after the other.
+  void change(const std::function<void(wire::Map&)>& how) {
+    map_.provider = wire::Provider::etcd;
+    ++map_.epoch;
+    how(map_);
+    for (const auto& server : servers_)
+      if (server != nullptr) server->apply_map(map_, false);
+  }
   Server& server(std::size_t node) { return *servers_[node]; }
   const wire::Map& map() const { return map_; }
   const std::string& address(std::size_t node) const { return addresses_[node]; }

@@ -351,11 +351,12 @@ TEST_CASE("a node under a name of several addresses is reached by the one where 
   auto client = cluster.client();
   cluster.stop(0);
   const auto lost = client->ping({});
-  CHECK(end_of(lost).nodes[0].state == 3);
+  CHECK(end_of(lost).nodes[0].state == wire::NodeState::gone);
 
   cluster.start(0);
 
-  CHECK(eventually([&] { return end_of(client->ping({})).nodes[0].state == 1; }));
+  CHECK(eventually(
+      [&] { return end_of(client->ping({})).nodes[0].state == wire::NodeState::active; }));
 }
 
 TEST_CASE("a wildcard address in the map stands for the seed's host") {
@@ -367,7 +368,57 @@ TEST_CASE("a wildcard address in the map stands for the seed's host") {
   auto client = cluster.client(options);
   const auto ping = client->ping({});
 
-  CHECK(end_of(ping).nodes[0].state == 1);
+  CHECK(end_of(ping).nodes[0].state == wire::NodeState::active);
+}
+
+TEST_CASE("a client follows the map: a node leaves, and comes back") {
+  LocalCluster cluster(2);
+  auto client = cluster.client();
+  Batch batch(64, 1000, 1000);
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 64);
+
+  cluster.change([](wire::Map& map) { map.nodes[0].state = wire::NodeState::gone; });
+  CHECK(eventually([&] { return client->map().epoch == 2; }));
+  CHECK(end_of(client->ping({})).nodes.size() == 1);
+  const auto got = client->get_pages("ns", batch.keys, batch.into(), {});
+  const std::size_t hits = count_of(end_of(got), Status::ok);
+  CHECK(hits > 10);
+  CHECK(hits + count_of(end_of(got), Status::miss) == 64);
+
+  cluster.change([](wire::Map& map) { map.nodes[0].state = wire::NodeState::active; });
+  CHECK(eventually([&] { return client->map().epoch == 3; }));
+  CHECK(count_of(end_of(client->get_pages("ns", batch.keys, batch.into(), {})), Status::ok) == 64);
+  CHECK(batch.room == batch.values);
+}
+
+TEST_CASE("a client meets a node that was not there when it began") {
+  LocalCluster cluster(1);
+  auto client = cluster.client();
+  LocalCluster other(1);  // stands for a machine that is added
+  wire::MapNode added = other.map().nodes[0];
+  added.id = node_id("node-9");
+  added.addresses = "node-9=" + other.address(0);
+
+  cluster.change([&](wire::Map& map) { map.nodes.push_back(added); });
+
+  CHECK(eventually([&] { return end_of(client->ping({})).nodes.size() == 2; }));
+  CHECK(end_of(client->ping({})).nodes[1].state == wire::NodeState::active);
+  Batch batch(64, 1000, 1000);
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 64);
+  CHECK(other.server(0).counts().store.pages > 10);
+}
+
+TEST_CASE("a node is asked to drain where the membership can change") {
+  LocalCluster cluster(2);
+  auto client = cluster.client();
+  CHECK(end_of(client->drain("node-1", {})).status == Status::invalid);
+  CHECK_FALSE(cluster.server(1).is_draining_wished());
+
+  cluster.change([](wire::Map&) {});
+  CHECK(end_of(client->drain("node-1", {})).status == Status::ok);
+  CHECK(cluster.server(1).is_draining_wished());
+  CHECK_FALSE(cluster.server(0).is_draining_wished());
+  CHECK(end_of(client->drain("nobody", {})).status == Status::gone);
 }
 
 TEST_CASE("calls that break a rule end as invalid, and say which") {

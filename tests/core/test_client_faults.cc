@@ -105,9 +105,9 @@ TEST_CASE("any live seed serves") {
   const auto ping = client->ping({});
 
   CHECK(end_of(ping).is_partial);
-  CHECK(ping->outcome().nodes[0].state == 3);
+  CHECK(ping->outcome().nodes[0].state == wire::NodeState::gone);
   CHECK(ping->outcome().nodes[0].name == "node-0");
-  CHECK(ping->outcome().nodes[1].state == 1);
+  CHECK(ping->outcome().nodes[1].state == wire::NodeState::active);
 }
 
 TEST_CASE("a read that stalls ends at its deadline, and its memory is not touched afterwards") {
@@ -169,7 +169,7 @@ TEST_CASE("a write cut off in mid-frame leaves the stream usable and the file as
 
   Memory room(value.size());
 
-  CHECK(end_of(client->ping({})).nodes[0].state == 1);
+  CHECK(end_of(client->ping({})).nodes[0].state == wire::NodeState::active);
   CHECK(read_status(*client, room) == Status::ok);
 }
 
@@ -246,7 +246,8 @@ TEST_CASE(
   const Status status = end_of(got).status;
   CHECK((status == Status::ok || status == Status::unavailable || status == Status::miss));
   cluster.start(0);
-  CHECK(eventually([&] { return end_of(client->ping({})).nodes[0].state == 1; }));
+  CHECK(eventually(
+      [&] { return end_of(client->ping({})).nodes[0].state == wire::NodeState::active; }));
   CHECK(read_status(*client, room) == Status::gone);
   make_file(*client, value);
   CHECK(read_status(*client, room) == Status::ok);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "name.h"
 #include "placement.h"
 
 using namespace gd2fs;
@@ -86,4 +87,60 @@ TEST_CASE("the owners of these names never change between versions") {
     owners += std::to_string(placement_first(nodes, "/models/session", chunk));
 
   CHECK(owners == "1100002121020002");
+}
+
+namespace {
+
+wire::Map map_named(std::initializer_list<const char*> names) {
+  wire::Map map;
+  for (const char* name : names) {
+    map.nodes.emplace_back();
+    map.nodes.back().id = node_id(name);
+  }
+  return map;
+}
+
+}  // namespace
+
+TEST_CASE("a draining node owns nothing, and is asked where it was an owner") {
+  wire::Map map = map_named({"a", "b", "c", "d"});
+  const Placement before(map);
+  map.nodes[2].state = wire::NodeState::draining;
+  const Placement during(map);
+  std::size_t moved = 0;
+
+  for (std::uint64_t chunk = 0; chunk < 400; ++chunk) {
+    const auto old_order = before.owners("/n/f", chunk, 4);
+    CHECK(during.holders("/n/f", chunk, 4) == old_order);
+    auto without = old_order;
+    std::erase(without, 2u);
+    CHECK(during.owners("/n/f", chunk, 4) == without);
+    CHECK(during.owner("/n/f", chunk) == without.front());
+    moved += old_order.front() == 2 ? 1 : 0;
+  }
+  CHECK(moved > 50);
+}
+
+TEST_CASE("a node that is gone is nobody's, and one that is draining alone still owns") {
+  wire::Map map = map_named({"a", "b"});
+  map.nodes[0].state = wire::NodeState::gone;
+  CHECK(Placement(map).holders("/n/f", 0, 2) == std::vector<std::uint32_t>{1});
+
+  map.nodes[1].state = wire::NodeState::draining;
+  CHECK(Placement(map).owners("/n/f", 0, 2) == std::vector<std::uint32_t>{1});
+
+  map.nodes[1].state = wire::NodeState::gone;
+  CHECK(Placement(map).is_empty());
+}
+
+TEST_CASE("how many copies there are is a matter of the namespace") {
+  wire::Map map = map_named({"a"});
+  map.replicas = 2;
+  map.namespaces = {{"tmp", 1}, {"kv", 3}};
+  const Placement placement(map);
+
+  CHECK(placement.replicas("/kv/session/1") == 3);
+  CHECK(placement.replicas(page_name("tmp", "key")) == 1);
+  CHECK(placement.replicas(page_name("kv", "/tmp")) == 3);
+  CHECK(placement.replicas("/other/file") == 2);
 }

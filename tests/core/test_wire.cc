@@ -106,8 +106,15 @@ TEST_CASE("hello and challenge come back as they were sent") {
 }
 
 TEST_CASE("a map comes back as it was sent") {
-  Map map{.epoch = 5, .nodes = {}};
+  Map map;
+  map.epoch = 5;
+  map.provider = Provider::etcd;
+  map.replicas = 2;
+  map.lease_ms = 5000;
+  map.namespaces.push_back({"kv", 3});
   map.nodes.push_back(MapNode{.boot = 9, .weight = 3, .addresses = "n0=127.0.0.1:1+127.0.0.2:1"});
+  map.nodes[0].state = NodeState::gone;
+  map.nodes[0].left_by = LeftBy::taken_out;
   Bytes frame;
   encode_map(frame, 0, map);
 
@@ -116,6 +123,30 @@ TEST_CASE("a map comes back as it was sent") {
   REQUIRE(back->nodes.size() == 1);
   CHECK(back->nodes[0].addresses == map.nodes[0].addresses);
   CHECK(back->nodes[0].weight == 3);
+  CHECK(back->nodes[0].state == NodeState::gone);
+  CHECK(back->nodes[0].left_by == LeftBy::taken_out);
+  CHECK(back->provider == Provider::etcd);
+  CHECK(back->replicas == 2);
+  CHECK(back->lease_ms == 5000);
+  REQUIRE(back->namespaces.size() == 1);
+  CHECK(back->namespaces[0].name == "kv");
+  CHECK(back->namespaces[0].replicas == 3);
+}
+
+TEST_CASE("a map with no copies, or more than there may be, is no map") {
+  for (const std::uint8_t replicas : {std::uint8_t{0}, std::uint8_t{REPLICAS_MAX + 1}}) {
+    Map map;
+    map.replicas = replicas;
+    Bytes frame;
+    encode_map(frame, 0, map);
+    CHECK_FALSE(decode_map(table_of(frame)));
+
+    Map other;
+    other.namespaces.push_back({"kv", replicas});
+    Bytes second;
+    encode_map(second, 0, other);
+    CHECK_FALSE(decode_map(table_of(second)));
+  }
 }
 
 TEST_CASE("existence travels as one bit an item") {
