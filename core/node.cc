@@ -58,7 +58,10 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       hold_budget(store->arena().bytes()),
       views(store->arena().bytes()),
       records(RECORDS_MAX),
-      view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {}
+      peers(from.cluster, id, from.sockets),
+      view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {
+  peers.take_map(view_->map);
+}
 
 wire::NodeStatus Node::status() const {
   const StoreCounts now = store->counts();
@@ -123,6 +126,7 @@ bool Node::take_map(wire::Map map) {
   const std::lock_guard lock(view_mutex_);
   if (next->map.epoch <= view_->map.epoch) return false;
   view_ = std::move(next);
+  peers.take_map(view_->map);
   return true;
 }
 

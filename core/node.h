@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "holds.h"
+#include "peers.h"
 #include "placement.h"
 #include "record.h"
 #include "server.h"
@@ -76,6 +77,7 @@ struct Node {
   Records records;
   Counters counters;
   Strangers strangers;
+  Peers peers;
   std::atomic<std::size_t> connections{0};
   std::atomic<bool> is_stopping{false};
   std::atomic<std::int64_t> lease_until_ms{0};  // CLOCK_BOOTTIME; of no meaning with a static list

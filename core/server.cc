@@ -96,6 +96,7 @@ Server::State::~State() {
   node.is_stopping.store(true, std::memory_order_relaxed);
   for (const auto& worker : workers) worker->stop();
   janitor.stop();
+  node.peers.close();
 }
 
 Result<bool> Server::State::listen() {

@@ -1,0 +1,87 @@
+#include "peers.h"
+
+#include <algorithm>
+
+namespace gd2fs::serve {
+namespace {
+
+constexpr std::uint32_t CONNECT_MS = 500;
+constexpr std::uint32_t STREAMS = 2;
+
+ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets) {
+  ClientOptions options;
+  options.cluster = std::move(cluster);
+  options.io_threads = 1;
+  options.streams = STREAMS;
+  options.connect_ms = CONNECT_MS;
+  options.transport = Transport::tcp;
+  options.sockets = std::move(sockets);
+  return options;
+}
+
+}  // namespace
+
+Peers::Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets)
+    : options_(options_within(std::move(cluster), std::move(sockets))), self_(self) {}
+
+Peers::~Peers() { close(); }
+
+void Peers::take_map(const wire::Map& map) {
+  std::shared_ptr<Network> told;
+  {
+    const std::lock_guard lock(mutex_);
+    map_ = map;
+    told = network_;
+  }
+  if (told != nullptr) told->take_map(map);
+}
+
+/// Nothing: it is closed. The settings are those of the server, which were looked at.
+std::shared_ptr<Network> Peers::network() {
+  const std::lock_guard lock(mutex_);
+  if (network_ != nullptr || is_closed_) return network_;
+  if (auto opened = Network::open_within(options_, map_, self_)) network_ = std::move(*opened);
+  return network_;
+}
+
+std::optional<std::size_t> Peers::slot_of(const Network& network, const NodeId& node) {
+  const RoutesRef routes = network.routes();
+  const auto& nodes = routes->map.nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const wire::MapNode& each) { return each.id == node; });
+  if (found == nodes.end()) return {};
+  return routes->slots[static_cast<std::size_t>(found - nodes.begin())];
+}
+
+void Peers::ask(const NodeId& to, RpcRef rpc) {
+  const std::shared_ptr<Network> through = network();
+  if (through == nullptr) return;
+  if (const auto slot = slot_of(*through, to)) {
+    return through->link(*slot).submit({std::move(rpc)});
+  }
+  through->after(0, [rpc = std::move(rpc)] { rpc->finish(Status::unavailable); });
+}
+
+bool Peers::is_down(const NodeId& node) {
+  const std::shared_ptr<Network> through = network();
+  if (through == nullptr) return true;
+  const auto slot = slot_of(*through, node);
+  return !slot || through->link(*slot).is_down();
+}
+
+void Peers::after(std::int64_t delay_ms, std::function<void()> task) {
+  if (const std::shared_ptr<Network> through = network()) through->after(delay_ms, std::move(task));
+}
+
+void Peers::close() {
+  std::shared_ptr<Network> closing;
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    closing = std::move(network_);
+    network_ = nullptr;
+  }
+  if (closing != nullptr) closing->close();
+}
+
+}  // namespace gd2fs::serve

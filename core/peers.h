@@ -1,0 +1,45 @@
+// Peers: a node's own client, by which it reaches the other nodes. Nothing here waits.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "network.h"
+
+namespace gd2fs::serve {
+
+class Peers {
+ public:
+  /// Threads and connections are made when the first one is asked.
+  Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets);
+  ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  // Any thread.
+  void take_map(const wire::Map& map);
+  /// Sends a request. `rpc->done` runs once, on a thread of this client, at the latest at its
+  /// deadline, and never from within this call; after `close` not at all. A node that is in no map
+  /// that was taken counts as unavailable.
+  void ask(const NodeId& to, RpcRef rpc);
+  bool is_down(const NodeId& node);
+  /// Runs on a thread of this client, not before `delay_ms` from now; after `close` not at all.
+  void after(std::int64_t delay_ms, std::function<void()> task);
+  /// Ends all requests as cancelled and joins the threads. Nothing is asked from here on.
+  void close();
+
+ private:
+  std::shared_ptr<Network> network();
+  static std::optional<std::size_t> slot_of(const Network& network, const NodeId& node);
+
+  const ClientOptions options_;
+  const NodeId self_;
+  std::mutex mutex_;  // Guards: all below. Held to make the network, not while it is used.
+  wire::Map map_;
+  std::shared_ptr<Network> network_;
+  bool is_closed_ = false;
+};
+
+}  // namespace gd2fs::serve
