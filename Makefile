@@ -14,6 +14,9 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 FIO_ARGS ?=
+SEEDS ?= 20
+SEED ?=
+CHAOS_ARGS ?=
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -27,7 +30,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -100,6 +103,9 @@ fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_
 		build/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 			-artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$(ls -d fuzz/corpus/$$name 2> /dev/null || true); \
 	done
+
+chaos: $(STAMPS)/test-extra ## real nodes in network namespaces under faults, SEEDS of them; one again with SEED=N
+	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(CHAOS_ARGS)
 
 wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
 	.ci/wheel $(BIN)/python

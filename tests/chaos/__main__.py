@@ -1,0 +1,76 @@
+"""`python -m chaos [SEED...]`: run seeds one after the other and count what they came to."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from chaos.network import NoNetwork, why_not
+from chaos.process import DidNotStart
+from chaos.run import Verdict, run
+from chaos.schedule import World, schedule_of
+
+SEEDS = 20
+SHOWN_MAX = 8  # violations of one seed
+
+
+def main(words: list[str]) -> int:
+    options = _options(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    seeds = (
+        [options.seed]
+        if options.seed is not None
+        else range(options.first, options.first + options.seeds)
+    )
+    if reason := why_not():
+        print(f"skipped: {reason}")
+        print(f"0 passed, 0 failed, {len(seeds)} skipped")
+        return 0
+    failed = sum(not _try(seed, options) for seed in seeds)
+    print(f"{len(seeds) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+def _try(seed: int, options: argparse.Namespace) -> bool:
+    schedule = schedule_of(seed, World(replicas=options.replicas, provider=options.provider))
+    folder = options.keep and options.keep / f"seed{seed}"
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        verdict = run(schedule, folder or None)
+    except (DidNotStart, NoNetwork) as error:
+        print(f"seed {seed}: {error}", flush=True)
+        return False
+    _show(seed, verdict)
+    return not verdict.violations
+
+
+def _show(seed: int, verdict: Verdict) -> None:
+    word = "FAILED" if verdict.violations else "passed"
+    print(f"seed {seed} {word}: {verdict.summary()}", flush=True)
+    if not verdict.violations:
+        return
+    for fault in verdict.schedule.faults:
+        print(f"  fault: {fault}")
+    for violation in verdict.violations[:SHOWN_MAX]:
+        print(f"  {violation}")
+    if len(verdict.violations) > SHOWN_MAX:
+        print(f"  and {len(verdict.violations) - SHOWN_MAX} more")
+    print(f"  replay with: make chaos SEED={seed}", flush=True)
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many, from --first on")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="just this one")
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--provider", default="static", choices=("static", "etcd"))
+    parser.add_argument("--keep", type=Path, help="a folder for plans, logs and histories")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""Run: one schedule on real processes, and what the checker says of its history."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.checker import check
+from chaos.history import History, S, read_log
+from chaos.injector import Injector
+from chaos.lab import Lab
+from chaos.leaks import evicted_pieces, find_leaks, footprint_of
+from chaos.operation import NEVER_NS
+from chaos.schedule import Schedule
+from chaos.violation import Violation
+
+LEAD_S = 0.1  # from the order to start to the start
+END_S = 25.0  # after the start; a client that has not ended by then never will
+
+
+@dataclass
+class Verdict:
+    """What came of a run."""
+
+    schedule: Schedule
+    history: History
+    violations: list[Violation] = field(default_factory=list)
+    took_s: float = 0.0
+
+    def summary(self) -> str:
+        """One line: how many calls ended how, and what was wrong meanwhile."""
+        outcomes = Counter(record.outcome for record in self.history.records)
+        calls = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        faults = Counter(fault.kind for fault in self.schedule.faults)
+        wrong = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
+        return f"{len(self.history.records)} calls: {calls}; {wrong}; {self.took_s:.1f} s"
+
+
+def run(
+    schedule: Schedule,
+    folder: Path | None = None,
+    *,
+    python: Sequence[str] = (sys.executable,),
+    environment: dict[str, str] | None = None,
+) -> Verdict:
+    """Do all that the schedule says, and check what was seen. Call from the main thread."""
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gd2fs-chaos-")))
+        lab = stack.enter_context(Lab(schedule, folder, python=python, environment=environment))
+        verdict = _run_in(lab)
+    verdict.took_s = time.monotonic() - begin
+    return verdict
+
+
+def _run_in(lab: Lab) -> Verdict:
+    before = {name: footprint_of(node.pid) for name, node in lab.nodes.items()}
+    start_ns = time.monotonic_ns() + int(LEAD_S * S)
+    for client in lab.clients.values():
+        client.tell(str(start_ns))
+    injector = Injector(lab, start_ns)
+    end_ns = start_ns + int(END_S * S)
+    injector.run(lambda: _have_ended(lab) or time.monotonic_ns() > end_ns)
+    violations = list(_find_stuck(lab))
+    evicted = evicted_pieces(lab)
+    history = _history_of(lab, injector, is_roomy=evicted == 0 and not lab.world.is_small)
+    violations += find_leaks(lab, before)
+    return Verdict(lab.schedule, history, check(history) + violations)
+
+
+def _have_ended(lab: Lab) -> bool:
+    return not any(client.is_running for client in lab.clients.values())
+
+
+def _find_stuck(lab: Lab) -> list[Violation]:
+    killed = {fault.target for fault in lab.schedule.faults if fault.kind == "client_kill"}
+    found = []
+    for name, client in lab.clients.items():
+        if client.is_running:
+            found.append(Violation("a client never ends", name))
+            client.kill()
+        elif name not in killed and client.wait() != 0:
+            found.append(Violation("a client failed", f"{name}: {client.last_words()}"))
+    return found
+
+
+def _history_of(lab: Lab, injector: Injector, *, is_roomy: bool) -> History:
+    history = History(outages=injector.outages, replicas=lab.world.replicas, is_roomy=is_roomy)
+    ends = {each.target: each.end_ns for each in injector.outages if each.ends_client}
+    for name in lab.clients:
+        history.records += read_log(lab.client_log(name), ends.get(name, NEVER_NS))
+    history.records.sort(key=lambda record: record.start_ns)
+    return history
