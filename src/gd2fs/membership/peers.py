@@ -1,4 +1,4 @@
-"""Membership: who belongs to the cluster, from a list that every node is given alike.
+"""Peers: who belongs to the cluster, from a list that every node is given alike.
 
 A node is placed by its name; its addresses only say where to reach it. Two nodes
 with unequal lists would place the same chunk in different homes, so the hash of
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.membership.replicas import ONE_COPY, Replicas
 
 NODES_MAX = 1024  # of one cluster, as core/limits.h says
 NODE_NAME_BYTES_MAX = 128
@@ -74,11 +75,16 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def list_hash(peers: Iterable[Peer]) -> bytes:
-    """Name the list by 16 bytes that no order of nodes or of a node's addresses changes."""
+def list_hash(peers: Iterable[Peer], replicas: Replicas = ONE_COPY) -> bytes:
+    """Name the list by 16 bytes that no order of nodes or of a node's addresses changes.
+
+    How many copies the nodes keep is part of it: nodes that disagree would place differently.
+    """
     lines = sorted(
         f"{peer.name}={'+'.join(sorted(peer.addresses))}*{peer.weight}\n" for peer in peers
     )
+    if replicas != ONE_COPY:
+        lines.append(f"replicas {replicas}\n")
     return hashlib.blake2b("".join(lines).encode(), digest_size=LIST_HASH_BYTES).digest()
 
 
