@@ -110,7 +110,8 @@ class BoundServer {
               const std::string& zero_copy, std::uint32_t hold_silence_ms, bool is_shared,
               bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes,
               const std::string& provider, std::uint64_t epoch, std::uint8_t replicas,
-              const std::vector<Replicas>& namespaces, std::uint32_t lease_ms) {
+              const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
+              const std::vector<Member>& members) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -120,6 +121,7 @@ class BoundServer {
     options.name = std::move(name);
     options.listen = std::move(listen);
     options.map = map_of(peers, list_hash);
+    for (const Member& each : members) options.map.nodes.push_back(map_node_of(each));
     options.map.provider = provider_of(provider);
     options.map.epoch = epoch;
     options.map.lease_ms = lease_ms;
@@ -265,14 +267,15 @@ void bind_server(nb::module_& module) {
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
                     const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                    std::uint32_t>(),
+                    std::uint32_t, const std::vector<Member>&>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
            nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
            nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
            nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
-           nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0)
+           nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
+           nb::arg("members") = std::vector<Member>{})
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)

@@ -308,6 +308,7 @@ class Server:
         replicas: Copies of every namespace that ``namespaces`` does not name, 1 to 8.
         namespaces: Namespaces with a number of their own.
         lease_ms: Of a membership; 0 with a static list.
+        members: Further nodes of the first map, as ``apply_map`` takes them.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -335,6 +336,7 @@ class Server:
         replicas: int = 1,
         namespaces: Sequence[tuple[str, int]] = ...,
         lease_ms: int = 0,
+        members: Sequence[tuple[str, Sequence[str], int, int, int, int]] = ...,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Name = TypeVar("Name", str, bytes)
+
+NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on the wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,62 @@ class NodeStatus:
         if self.is_sealed:
             return "sealed"
         return "kept" if self.rung == "file" else "private"
+
+
+def node_status(name: str, boot: int, epoch: int, state: int, *rest: Any) -> NodeStatus:
+    """Make it of what the native client says."""
+    return NodeStatus(name, boot, epoch, NODE_STATES[state], *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    """One node as the map has it. ``weight``: its share, in relation to others."""
+
+    name: str
+    addresses: tuple[str, ...]
+    boot: int
+    weight: int
+    state: str  # "joining", "active", "draining" or "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The map of a cluster.
+
+    Attributes:
+        epoch: Grows with every change.
+        provider: Who says who belongs to it: "static", "etcd" or "kubernetes".
+        replicas: Copies of what lies in a namespace that ``namespaces`` does not name.
+        namespaces: Namespaces with a number of their own.
+        lease_s: A node that is silent for so long is taken for gone; 0: none ever is.
+        nodes: In the order of their names.
+    """
+
+    epoch: int
+    provider: str
+    replicas: int
+    namespaces: dict[str, int]
+    lease_s: float
+    nodes: tuple[MapNode, ...]
+
+
+def cluster_status(native: dict[str, Any]) -> ClusterStatus:
+    """Make it of what the native client says."""
+    return ClusterStatus(
+        epoch=native["epoch"],
+        provider=native["provider"],
+        replicas=native["replicas"],
+        namespaces={
+            name.decode("utf-8", "surrogateescape"): n for name, n in native["namespaces"].items()
+        },
+        lease_s=native["lease_ms"] / 1000,
+        nodes=tuple(sorted((_map_node(*each) for each in native["nodes"]), key=lambda n: n.name)),
+    )
+
+
+def _map_node(listed: str, boot: int, weight: int, state: int, _left_by: int) -> MapNode:
+    name, _, where = listed.partition("=")
+    return MapNode(name, tuple(where.split("+")), boot, weight, NODE_STATES[state])
 
 
 @dataclass(frozen=True, slots=True)

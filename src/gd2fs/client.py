@@ -7,11 +7,11 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gd2fs import _core
 from gd2fs.address import absent_dp
-from gd2fs.answers import FileStat, Listing, NodeStatus
+from gd2fs.answers import ClusterStatus, FileStat, Listing, NodeStatus, cluster_status, node_status
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Completions, Deadline, Steps, run
 from gd2fs.config import ClientConfig, check_timeout, client_config
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on the wire
 
 
 class Client:
@@ -410,6 +408,19 @@ class Client:
         """How every node of the map is; one that does not answer in time is ``gone``."""
         return self._run(self._ping(self._deadline(timeout_s)))
 
+    def drain(self, node: str, *, timeout_s: float | None = None) -> None:
+        """Ask a node to hand over what it has, and then to leave. It has only begun on return.
+
+        Raises:
+            InvalidRequest: There is no such node, or its cluster is a static list.
+            Unavailable: The node did not answer in time.
+        """
+        self._run(self._drain(node, self._deadline(timeout_s)))
+
+    def cluster(self) -> ClusterStatus:
+        """The map of nodes that this client goes by now."""
+        return cluster_status(self._core.cluster())
+
     def fileno(self) -> int:
         """The descriptor that is readable while a finished await waits to be taken."""
         return self._core.fileno()
@@ -443,7 +454,12 @@ class Client:
     def _ping(self, deadline: Deadline) -> Steps[Sequence[NodeStatus]]:
         call = yield partial(self._core.ping, timeout_ms=deadline.left_ms())
         check(call, "ping")
-        return [_status_of(*node) for node in call.nodes]
+        return [node_status(*node) for node in call.nodes]
+
+    def _drain(self, node: str, deadline: Deadline) -> Steps[None]:
+        name = name_bytes(node)
+        call = yield partial(self._core.drain, name, timeout_ms=deadline.left_ms())
+        check(call, f"drain node {node}")
 
     def _deadline(self, timeout_s: float | None) -> Deadline:
         return Deadline(self.config.timeout_s if timeout_s is None else check_timeout(timeout_s))
@@ -457,10 +473,6 @@ class Client:
                 self._completions = Completions(self._core)
             completions = self._completions
         return await completions.run(steps)
-
-
-def _status_of(name: str, boot: int, epoch: int, state: int, *rest: Any) -> NodeStatus:
-    return NodeStatus(name, boot, epoch, NODE_STATES[state], *rest)
 
 
 def connect(config: ClientConfig) -> _core.Client:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from gd2fs.address import PORT_DEFAULT, parse_cp, parse_dp
 from gd2fs.errors import InvalidRequest
-from gd2fs.membership import Peer, check_node_name, parse_address, parse_peers
+from gd2fs.membership import (
+    Peer,
+    Replicas,
+    check_node_name,
+    parse_address,
+    parse_peers,
+    parse_replicas,
+)
+from gd2fs.membership.etcd_link import EtcdSettings, parse_endpoints
+from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
@@ -180,13 +189,18 @@ SIZE_END = 1 << 63  # the first one that the core cannot count
 ZERO_COPY = ("auto", "on", "off")
 ARENA_KINDS = ("auto", "hugetlb", "memfd", "thp", "plain")
 SHM_KINDS = ("shared", "off")
+LEASE_S_DEFAULT = 5
+RAMP_S_DEFAULT = 10.0
+RAMP_S_MAX = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
     """What one node is told at its start, checked.
 
-    ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers`` the node is alone.
+    ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers`` or ``etcd`` it is alone.
+    ``lease_s``, ``ramp_s``, ``weight`` and ``state_dir`` are for ``etcd``. ``replicas`` None: one
+    copy, or what the cluster keeps.
     """
 
     cluster: str
@@ -202,10 +216,17 @@ class NodeConfig:
     shm: str = "shared"
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
+    replicas: Replicas | None = None
+    etcd: EtcdSettings | None = None
+    lease_s: int = LEASE_S_DEFAULT
+    ramp_s: float = RAMP_S_DEFAULT
+    weight: int = WEIGHT_DEFAULT
+    state_dir: str | None = None
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
+        self._check_membership()
         if self.shm not in SHM_KINDS:
             raise InvalidRequest(f"`--shm` is `{self.shm}`", hint="`shared` or `off`")
         for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
@@ -244,6 +265,12 @@ class NodeConfig:
         shm: str = "shared",
         congestion: str | None = None,
         socket_buffer: str | None = None,
+        replicas: str | None = None,
+        etcd: EtcdSettings | None = None,
+        lease_s: int = LEASE_S_DEFAULT,
+        ramp_s: float = RAMP_S_DEFAULT,
+        weight: int = WEIGHT_DEFAULT,
+        state_dir: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
@@ -266,7 +293,29 @@ class NodeConfig:
             shm=shm,
             congestion=_congestion(congestion, environment),
             socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
+            replicas=parse_replicas(replicas) if replicas is not None else None,
+            etcd=etcd,
+            lease_s=lease_s,
+            ramp_s=ramp_s,
+            weight=weight,
+            state_dir=state_dir,
         )
+
+    def _check_membership(self) -> None:
+        if self.etcd and self.peers:
+            raise InvalidRequest(
+                "both `--peers` and `--etcd` are given", hint="a cluster has one of them"
+            )
+        if self.etcd and not self.name and not self.state_dir:
+            raise InvalidRequest(
+                "this node has no name", hint="pass `--name NAME`, or `--state-dir` to keep one in"
+            )
+        if not 1 <= self.lease_s <= LEASE_S_MAX:
+            raise InvalidRequest(f"a lease of {self.lease_s} s", hint=f"1 to {LEASE_S_MAX} s")
+        if not (math.isfinite(self.ramp_s) and 0 <= self.ramp_s <= RAMP_S_MAX):
+            raise InvalidRequest(f"a ramp of {self.ramp_s} s", hint=f"0 to {RAMP_S_MAX:.0f} s")
+        if not 1 <= self.weight <= WEIGHT_MAX:
+            raise InvalidRequest(f"a weight of {self.weight}", hint=f"1 to {WEIGHT_MAX}")
 
     def _check_arena(self) -> None:
         is_file = self.arena.startswith("file:") and len(self.arena) > len("file:")
@@ -275,6 +324,45 @@ class NodeConfig:
                 f"`{self.arena}` is no kind of arena",
                 hint=f"one of {', '.join(ARENA_KINDS)} or file:PATH",
             )
+
+
+def etcd_settings(
+    etcd: str | None,
+    *,
+    user: str | None = None,
+    ca: str | None = None,
+    cert: str | None = None,
+    key: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> EtcdSettings | None:
+    """How etcd is reached, ``GD2FS_ETCD`` by default; None when it is not named.
+
+    The password is ``GD2FS_ETCD_PASSWORD``: what stands on a command line is seen by everybody.
+
+    Raises:
+        InvalidRequest: An endpoint is none, or a file is not there.
+    """
+    endpoints = environment.get("GD2FS_ETCD", "") if etcd is None else etcd
+    if not endpoints:
+        return None
+    for path in filter(None, (ca, cert, key)):
+        if not os.access(path, os.R_OK):
+            raise InvalidRequest(f"cannot read {path}", hint="name a PEM file that is there")
+    return EtcdSettings(
+        parse_endpoints(endpoints),
+        user=user or "",
+        password=environment.get("GD2FS_ETCD_PASSWORD", "") if user else "",
+        ca=ca or "",
+        cert=cert or "",
+        key=key or "",
+    )
+
+
+def cluster_name(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """``given``, else ``GD2FS_CLUSTER``. Raises InvalidRequest."""
+    name = environment.get("GD2FS_CLUSTER", "") if given is None else given
+    _check_cluster(name)
+    return name
 
 
 def parse_bytes(text: str) -> int:

@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from gd2fs import __version__
+from gd2fs.membership.provider import Provider
+from gd2fs.membership.state import NodeState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ARENA_STATES = ("free", "filling", "staged", "live", "zombie", "record")
@@ -19,6 +21,7 @@ GAUGES = (
     ("gd2fs_pages", "Pages that can be read", "pages"),
     ("gd2fs_pieces", "Pieces of files that can be read", "pieces"),
     ("gd2fs_file_records", "Records of files whose home this node is", "records"),
+    ("gd2fs_map_epoch", "Epoch of the map in force", "epoch"),
     ("gd2fs_connections", "Open streams", "connections"),
     ("gd2fs_views", "Views that readers look at", "views"),
     ("gd2fs_viewed_bytes", "Bytes kept in place for them", "view_bytes"),
@@ -46,9 +49,12 @@ COUNTERS = (
 class NodeCollector:
     """Asks the node for its counts whenever it is scraped."""
 
-    def __init__(self, counts: Callable[[], Counts], labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, counts: Callable[[], Counts], labels: Mapping[str, str], provider: Provider
+    ) -> None:
         self._counts = counts
         self._labels = dict(labels)
+        self._provider = provider
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric of the node."""
@@ -58,6 +64,7 @@ class NodeCollector:
         )
         yield _arena(counts)
         yield _lookups(counts)
+        yield from _membership(self._provider)
         for name, text, key in GAUGES:
             yield GaugeMetricFamily(name, text, value=counts[key])
         for name, text, key in COUNTERS:
@@ -78,6 +85,18 @@ def _arena(counts: Counts) -> Metric:
     for state in ARENA_STATES:
         family.add_metric([state], counts[f"{state}_bytes"])
     return family
+
+
+def _membership(provider: Provider) -> Iterable[Metric]:
+    now = provider.state()
+    state = GaugeMetricFamily("gd2fs_state", "1 for the node's state in the map", labels=["state"])
+    for each in NodeState:
+        state.add_metric([each.name.lower()], float(each == now))
+    yield state
+    left_s = provider.lease_left_s()
+    if left_s is not None:
+        text = "Until then it answers for records of files without another keep-alive"
+        yield GaugeMetricFamily("gd2fs_lease_left_seconds", text, value=left_s)
 
 
 def _lookups(counts: Counts) -> Metric:

@@ -1,29 +1,33 @@
-"""Node: one process of a cluster. It starts the native server, compares its list of
-peers with theirs, and serves the admin side. No byte of the cache passes through here.
+"""Node: one process of a cluster. It starts the native server, becomes a member, and serves the
+admin side. No byte of the cache passes through here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import logging
 import socket
-import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
 
 from gd2fs import _core
 from gd2fs.admin import AdminServer, make_app
+from gd2fs.client import Client
 from gd2fs.config import NodeConfig
 from gd2fs.errors import GD2FSError, InvalidRequest
-from gd2fs.membership import Peer, find_self, format_peers, list_hash, parse_address, parse_peers
+from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
+from gd2fs.membership.etcd import EtcdJoin, EtcdProvider
+from gd2fs.membership.identity import Identity, StateDirectory, boot_now
+from gd2fs.membership.peers import LIST_HASH_BYTES
+from gd2fs.membership.provider import Provider, core_nodes
+from gd2fs.membership.state import ClusterMap, NodeState
+from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
 
-PROBE_MS = 500  # for a peer to say which list it has
-PROBES_AT_ONCE = 16
-PROBE_AGAIN_S = 5.0  # peers that were not up are asked again after this long
-OTHER_CLUSTER = "is of cluster `"  # how a node refuses those of another one
+ASK_S = 2.0  # for all nodes to say what they have yet to move
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +36,23 @@ class Node:
     """A serving node. Make it with ``start``; it is a context manager that stops."""
 
     def __init__(
-        self, config: NodeConfig, server: _core.Server, me: Peer, peers: list[Peer]
+        self,
+        config: NodeConfig,
+        server: _core.Server,
+        provider: Provider,
+        state_directory: StateDirectory | None = None,
     ) -> None:
         self.config = config
-        self.name = me.name
-        self._me = me
-        self.peers = peers
+        self.provider = provider
+        self.name = provider.name
         self._server = server
+        self._state_directory = state_directory
         self._admin: AdminServer | None = None
-        self._is_stopping = threading.Event()
-        self._disagreement = ""
-        self._unseen = [peer for peer in peers if peer != me]
-        self._watch = threading.Thread(target=self._watch_peers, name="gd2fs-peers", daemon=True)
+        self._is_stopping = False
 
     @classmethod
     def start(cls, config: NodeConfig, *, is_traceable: bool = True) -> Node:
-        """Open the arena, listen, and compare lists with every peer that is up.
+        """Open the arena, listen, and become a member of the cluster.
 
         Args:
             config: What it is told.
@@ -55,42 +60,33 @@ class Node:
                 whole process, and it leaves no core dump.
 
         Raises:
-            InvalidRequest: An address, the arena or the list cannot be had, or a peer was
-                given another list. Nothing is left running.
+            InvalidRequest: An address, the arena or the place in the cluster cannot be had, or a
+                peer was given another list. Nothing is left running.
+            Unavailable: etcd does not answer.
         """
         listen = [_with_port(address) for address in config.listen]
-        peers = list(config.peers) or [_alone(config, listen)]
-        me = find_self(peers, name=config.name, addresses=config.advertise or listen)
-        server = _core.Server(
-            cluster=config.cluster,
-            name=me.name,
-            listen=listen,
-            peers=[(peer.name, list(peer.addresses), peer.weight) for peer in peers],
-            list_hash=list_hash(peers),
-            boot=time.time_ns() // 1000,
-            threads=config.threads,
-            memory_bytes=config.memory_bytes,
-            arena=config.arena,
-            zero_copy=config.zero_copy,
-            is_shared=config.shm == "shared",
-            is_traceable=is_traceable,
-            congestion=config.congestion,
-            socket_buffer_bytes=config.socket_buffer_bytes,
-        )
-        if server.absent:
-            log.warning(
-                "this machine has no %s now: it is served once it has", " and ".join(server.absent)
+        with ExitStack() as undo:
+            directory = StateDirectory(config.state_dir) if config.state_dir else None
+            if directory:
+                undo.enter_context(directory)
+            provider, identity, own_hash = _provider_of(config, listen, directory)
+            first = provider.first_map()
+            server = _server_of(
+                config, listen, provider.kind, identity, own_hash, first, is_traceable
             )
-        node = cls(config, server, me, peers)
-        try:
+            node = cls(config, server, provider, directory)
+            undo.callback(node.stop)
             node._begin()
-        except BaseException:
-            node.stop()
-            raise
+            undo.pop_all()
         _warn_without_token(listen)
         if server.socket_fault:
             log.warning("%s: clients of this machine use TCP", server.socket_fault)
         return node
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the cluster has now."""
+        return self.provider.nodes()
 
     @property
     def addresses(self) -> list[str]:
@@ -118,15 +114,19 @@ class Node:
 
     def why_not_ready(self) -> str:
         """Say why this node should get no traffic; empty when it should."""
-        return "the node is stopping" if self._is_stopping.is_set() else self._disagreement
+        return "the node is stopping" if self._is_stopping else self.provider.why_not_ready()
 
     def stop(self) -> None:
-        """Close all connections and give the memory back. A second call does nothing."""
-        self._is_stopping.set()
+        """Leave the cluster, close all connections, give the memory back. Twice is fine."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
         if self._admin:
             self._admin.stop()
-        if self._watch.is_alive():
-            self._watch.join(PROBE_AGAIN_S)
+        self.provider.leave()
+        if self._state_directory:
+            self._state_directory.leave()
+            self._state_directory.close()
         self._server.stop()
 
     def __enter__(self) -> Node:
@@ -141,66 +141,111 @@ class Node:
         self.stop()
 
     def _begin(self) -> None:
-        self._ask_unseen()
-        if self._disagreement:
-            raise InvalidRequest(
-                self._disagreement, hint="give every node the same `--cluster` and `--peers`"
-            )
         if self.config.admin:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
-            app = make_app(NodeCollector(self.counts, labels), self.why_not_ready)
-            self._admin = AdminServer(app, self.config.admin)
-        if self._unseen:
-            self._watch.start()
+            collector = NodeCollector(self.counts, labels, self.provider)
+            self._admin = AdminServer(make_app(collector, self.why_not_ready), self.config.admin)
+        self.provider.join(self._server, self._moves_left)
 
-    def _watch_peers(self) -> None:
-        while self._unseen and not self._disagreement:
-            if self._is_stopping.wait(PROBE_AGAIN_S):
-                return
-            self._ask_unseen()
-        if self._disagreement:
-            log.error("%s", self._disagreement)
-
-    def _ask_unseen(self) -> None:
-        if not self._unseen:
-            return
-        with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="gd2fs-probe") as probes:
-            answers = list(probes.map(self._ask, self._unseen))
-        self._disagreement = next((text for text in answers if text), "")
-        self._unseen = [
-            peer for peer, text in zip(self._unseen, answers, strict=True) if text is None
-        ]
-
-    def _ask(self, peer: Peer) -> str | None:
-        """None: no answer yet. Empty: it has the same list. Else what differs, both named."""
+    def _moves_left(self) -> int | None:
+        """What all nodes have yet to move because of the map that this one has; None: not known."""
+        epoch = self.counts()["epoch"]
         try:
-            client = _core.Client(
-                list(peer.addresses),
-                self.config.cluster,
+            with Client(
+                self.addresses,
+                cluster=self.config.cluster,
                 io_threads=1,
                 streams=1,
-                timeout_ms=PROBE_MS,
-                connect_ms=PROBE_MS,
-            )
-        except GD2FSError as error:
-            is_stranger = OTHER_CLUSTER in str(error)
-            return f"peer {peer} refuses {_at(self._me)}: {error}" if is_stranger else None
-        _, hash_there, list_there = client.map()
-        client.close()
-        if hash_there == list_hash(self.peers):
-            return ""
-        return (
-            f"{_at(self._me)} and {_at(peer)} have different lists of peers: "
-            f"{self.name} has `{format_peers(self.peers)}`, "
-            f"{peer.name} has `{format_peers(parse_peers(','.join(list_there)))}`"
+                timeout_s=ASK_S,
+            ) as client:
+                nodes = client.ping()
+        except GD2FSError:
+            return None
+        if any(each.state == NodeState.GONE.name.lower() or each.epoch < epoch for each in nodes):
+            return None
+        return sum(each.moves_left + each.records_left for each in nodes)
+
+
+def _provider_of(
+    config: NodeConfig, listen: list[str], directory: StateDirectory | None
+) -> tuple[Provider, Identity, bytes]:
+    """How this node is a member, who it is, and what nodes of one cluster have in common."""
+    if config.etcd is None:
+        peers = list(config.peers) or [_alone(config, listen)]
+        me = find_self(peers, name=config.name, addresses=config.advertise or listen)
+        replicas = config.replicas or ONE_COPY
+        provider = StaticProvider(cluster=config.cluster, me=me, peers=peers, replicas=replicas)
+        identity = _identity(me.name, directory)
+        return provider, identity, list_hash(peers, replicas)
+    identity = _identity(config.name, directory)
+    away_ms = None if identity.away_s is None else int(identity.away_s * 1000)
+    etcd = EtcdProvider(
+        config.etcd,
+        cluster=config.cluster,
+        name=identity.name,
+        addresses=_reachable(config, listen),
+        boot=identity.boot,
+        join=EtcdJoin(
+            config.lease_s, config.ramp_s, config.weight, config.replicas, away_ms=away_ms
+        ),
+    )
+    text = f"etcd\n{config.cluster}".encode()
+    return etcd, identity, hashlib.blake2b(text, digest_size=LIST_HASH_BYTES).digest()
+
+
+def _identity(name: str | None, directory: StateDirectory | None) -> Identity:
+    if directory:
+        return directory.start(name)
+    assert name is not None, "checked with the configuration"
+    return Identity(name, boot_now(time.time_ns() // 1000))
+
+
+def _server_of(
+    config: NodeConfig,
+    listen: list[str],
+    provider: str,
+    identity: Identity,
+    own_hash: bytes,
+    first: ClusterMap,
+    is_traceable: bool,
+) -> _core.Server:
+    replicas = first.settings.replicas
+    server = _core.Server(
+        cluster=config.cluster,
+        name=identity.name,
+        listen=listen,
+        peers=[],
+        list_hash=own_hash,
+        boot=identity.boot,
+        threads=config.threads,
+        memory_bytes=config.memory_bytes,
+        arena=config.arena,
+        zero_copy=config.zero_copy,
+        is_shared=config.shm == "shared",
+        is_traceable=is_traceable,
+        congestion=config.congestion,
+        socket_buffer_bytes=config.socket_buffer_bytes,
+        provider=provider,
+        epoch=first.epoch,
+        replicas=replicas.default,
+        namespaces=list(replicas.namespaces),
+        lease_ms=first.settings.lease_s * 1000,
+        members=core_nodes(first),
+    )
+    if server.absent:
+        log.warning(
+            "this machine has no %s now: it is served once it has", " and ".join(server.absent)
         )
-
-
-def _at(peer: Peer) -> str:
-    return peer.name if peer.name in peer.addresses else f"{peer.name} at {peer.addresses[0]}"
+    return server
 
 
 def _alone(config: NodeConfig, listen: list[str]) -> Peer:
+    addresses = _reachable(config, listen)
+    return Peer(config.name or addresses[0], addresses)
+
+
+def _reachable(config: NodeConfig, listen: list[str]) -> tuple[str, ...]:
+    """Where others reach this node."""
     addresses = config.advertise or tuple(listen)
     wildcard = next((address for address in addresses if _is_wildcard(address)), None)
     if wildcard:
@@ -208,7 +253,7 @@ def _alone(config: NodeConfig, listen: list[str]) -> Peer:
             f"nobody can reach this node at {wildcard}",
             hint="say where with `--advertise ADDR:PORT`, or list it in `--peers`",
         )
-    return Peer(config.name or addresses[0], tuple(addresses))
+    return tuple(addresses)
 
 
 def _with_port(address: str) -> str:

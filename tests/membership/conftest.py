@@ -50,7 +50,6 @@ class Members:
             addresses=(f"127.0.0.1:{port}",),
             boot=boot or next(_boots),
             join=EtcdJoin(**({"lease_s": LEASE_S, "ramp_s": 0.0} | join)),
-            moves_left=lambda: 0,
         )
         self._started.append(provider)
         return provider
@@ -59,7 +58,7 @@ class Members:
         """One that has joined."""
         provider, core = self.provider(name, **join), RecordedCore()
         provider.first_map()
-        provider.join(core)
+        provider.join(core, lambda: 0)
         return provider, core
 
     def end(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from membership.conftest import LEASE_S
-from membership.recorded_core import RecordedCore, wait_until
+from membership.recorded_core import wait_until
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.membership import Replicas
+from gd2fs.membership.etcd_keys import EtcdKeys
+from gd2fs.membership.etcd_link import EtcdLink
 from gd2fs.membership.state import LeftBy, NodeState
 
 pytestmark = pytest.mark.slow
@@ -68,7 +72,7 @@ def test_who_leaves_is_fenced_before_others_know(members):
 def test_a_name_that_lives_is_refused(members):
     members.start("a")
 
-    with pytest.raises(InvalidRequest, match="another process of cluster .* is node `a` at 127"):
+    with pytest.raises(InvalidRequest, match=r"another process of cluster .* is node `a` at 127"):
         members.provider("a").first_map()
 
 
@@ -108,7 +112,8 @@ def test_a_member_that_is_asked_to_goes_when_all_is_handed_over(members):
     core.wishes_draining = True
 
     stays.wait_for(lambda told: told.states.get("b") == (DRAINING, 0))
-    assert not going.is_over.is_set() and going.why_not_ready() == "the node is draining"
+    wait_until(lambda: going.why_not_ready() == "the node is draining", "draining")
+    assert not going.is_over.is_set()
     core.moves_left = 0
 
     stays.wait_for(lambda told: told.states.get("b") == (GONE, BY_LEASE))
@@ -134,13 +139,11 @@ def test_settings_of_the_first_member_hold_for_all(members):
 
 
 def test_a_changed_setting_is_an_epoch(members):
-    provider, core = members.start("a")
-    keys = provider._watching.__class__(
-        provider._keys.link.__class__(members.settings, 2.0), members.cluster
-    )
+    _, core = members.start("a")
+    keys = EtcdKeys(EtcdLink(members.settings, 2.0), members.cluster)
     before = keys.snapshot()
 
-    changed = before.settings.__class__(Replicas(2), before.settings.lease_s)
+    changed = replace(before.settings, replicas=Replicas(2))
     revision = keys.put_settings(changed, expected_revision=before.revisions["settings"])
 
     assert core.wait_for(lambda told: told.replicas == 2).epoch == revision

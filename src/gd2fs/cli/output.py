@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 PROGRESS_BYTES_MIN = 32 << 20  # shorter transfers end before a bar can be read
+WIDTH_MAX = 1000  # of a table that no person looks at
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -113,6 +114,30 @@ def progress_of(label: str, total_bytes: int | None) -> Iterator[Callable[[int],
     with Progress(*columns, console=_stderr(), transient=True) as bar:
         task = bar.add_task(printable(label), total=total_bytes)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def count_of(label: str) -> Iterator[Callable[[int], None]]:
+    """Give a function to call with how many are left; draws a bar from the most to none."""
+    if not is_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[left]} left", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_stderr(), transient=True) as bar:
+        task = bar.add_task(printable(label), total=None, left="?")
+        most = 0
+
+        def show(left: int) -> None:
+            nonlocal most
+            most = max(most, left)
+            bar.update(task, total=most or None, completed=most - left, left=left)
+
+        yield show
 
 
 @contextmanager

@@ -10,10 +10,15 @@ from typing import Annotated
 
 import typer
 
+from gd2fs.cli.etcd import EtcdCaOption, EtcdCertOption, EtcdKeyOption, EtcdOption, EtcdUserOption
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.target import ClusterOption
-from gd2fs.config import NodeConfig
+from gd2fs.config import LEASE_S_DEFAULT, RAMP_S_DEFAULT, NodeConfig, etcd_settings
+from gd2fs.errors import Unavailable
+from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
+
+LOOK_S = 0.2  # between two looks whether it still has a place in the cluster
 
 ZeroCopyOption = Annotated[
     str,
@@ -34,6 +39,45 @@ SocketBufferOption = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Of a socket, each way (or GD2FS_SOCKET_BUFFER)"),
 ]
+ArenaOption = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND", help="What its memory is: auto, hugetlb, memfd, thp, plain or file:PATH"
+    ),
+]
+AdminOption = Annotated[
+    str | None,
+    typer.Option(metavar="ADDR:PORT", help="Serve /healthz, /readyz and /metrics there"),
+]
+PeersOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="All nodes, this one too, alike on every node: "
+        r"\[NAME=]ADDR:PORT\[+ADDR:PORT],… (without it and --etcd this node is alone)",
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Which node this is (with --peers: the one at its address)"),
+]
+ReplicasOption = Annotated[
+    str | None,
+    typer.Option(metavar="N,NAMESPACE=N,…", help="Nodes that keep a copy of each thing: 2,kv=3"),
+]
+LeaseOption = Annotated[
+    int, typer.Option(metavar="SECONDS", help="etcd: silent for so long it is taken for gone")
+]
+RampOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="etcd: it gets its whole share in this; 0: at once")
+]
+WeightOption = Annotated[
+    int, typer.Option(metavar="N", help="etcd: its share, in relation to other nodes")
+]
+StateDirOption = Annotated[
+    str | None,
+    typer.Option(metavar="FOLDER", help="Keep its name and the number of its start there"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,43 +94,36 @@ def serve(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes of cache: 8GiB, 512M, 64MB, …")
     ] = "1GiB",
-    peers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="All nodes, this one too, alike on every node: "
-            r"\[NAME=]ADDR:PORT\[+ADDR:PORT],… (without it this node is alone)",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Which peer this is (else the one at its address)"),
-    ] = None,
+    peers: PeersOption = None,
+    etcd: EtcdOption = None,
+    name: NameOption = None,
     advertise: Annotated[
         str | None,
         typer.Option(
             metavar="tcp://ADDR:PORT,…", help="Where others reach this node (else where it listens)"
         ),
     ] = None,
-    arena: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND", help="What its memory is: auto, hugetlb, memfd, thp, plain or file:PATH"
-        ),
-    ] = "auto",
-    admin: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR:PORT", help="Serve /healthz, /readyz and /metrics there"),
-    ] = None,
+    arena: ArenaOption = "auto",
+    admin: AdminOption = None,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
     zero_copy: ZeroCopyOption = "auto",
     shm: ShmOption = "shared",
     congestion: CongestionOption = None,
     socket_buffer: SocketBufferOption = None,
+    replicas: ReplicasOption = None,
+    lease: LeaseOption = LEASE_S_DEFAULT,
+    ramp: RampOption = RAMP_S_DEFAULT,
+    weight: WeightOption = WEIGHT_DEFAULT,
+    state_dir: StateDirOption = None,
+    etcd_user: EtcdUserOption = None,
+    etcd_ca: EtcdCaOption = None,
+    etcd_cert: EtcdCertOption = None,
+    etcd_key: EtcdKeyOption = None,
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
-    Prints one line that starts with `ready`, and ends with status 0 on SIGTERM.
+    Prints one line that starts with `ready`, and ends with status 0 on SIGTERM, or when it was
+    asked to leave (`gd2fs drain`) and has handed over what it had.
     """
     log_to_stderr(logging.INFO)
     config = NodeConfig.parse(
@@ -103,11 +140,28 @@ def serve(
         shm=shm,
         congestion=congestion,
         socket_buffer=socket_buffer,
+        replicas=replicas,
+        etcd=None
+        if peers is not None and etcd is None
+        else etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key),
+        lease_s=lease,
+        ramp_s=ramp,
+        weight=weight,
+        state_dir=state_dir,
     )
+    _run(config)
+
+
+def _run(config: NodeConfig) -> None:
     is_ended = _end_on_signals()
     with Node.start(config, is_traceable=False) as node:
         print(_ready_line(node), flush=True)
-        is_ended.wait()
+        while not is_ended.wait(LOOK_S) and not node.provider.is_over.is_set():
+            pass
+        if node.provider.fault:
+            raise Unavailable(node.provider.fault, hint="")
+        if node.provider.is_over.is_set():
+            print(f"left name={shlex.quote(node.name)}: all is handed over", flush=True)
 
 
 def _end_on_signals() -> threading.Event:
@@ -125,7 +179,7 @@ def _ready_line(node: Node) -> str:
         "memory": node.config.memory_bytes,
         "rung": node.rung,
         "shm": "shared" if node.is_sealed else "off",
-        "nodes": len(node.peers),
+        "nodes": node.nodes,
         "admin": f"http://{node.admin_address}" if node.admin_address else None,
     }
     return "ready " + " ".join(

@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gd2fs import Client, NodeStatus, __version__
-from gd2fs.cli.output import format_bytes, print_json, print_warning, printable
+from gd2fs.cli.output import WIDTH_MAX, format_bytes, print_json, print_warning, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 
 BAR_CELLS = 10
-WIDTH_MAX = 1000  # a reason of `zero copy` may be long
 FIELDS = (
     "name",
     "boot",

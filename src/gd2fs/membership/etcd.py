@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
 from gd2fs.membership import rules
-from gd2fs.membership.etcd_follower import EtcdFollower, boottime_ms
+from gd2fs.membership.etcd_follower import AGAIN_S, EtcdFollower, boottime_ms
 from gd2fs.membership.etcd_keys import EtcdKeys
 from gd2fs.membership.etcd_link import EtcdLink, EtcdSettings
 from gd2fs.membership.peers import NODES_MAX
@@ -30,8 +30,6 @@ from gd2fs.membership.state import (
     map_of,
 )
 
-LEASE_S_DEFAULT = 5
-RAMP_S_DEFAULT = 10.0
 TURN_S = 0.1  # between two looks at what there is to do
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 0.5, 3.0  # for one endpoint to answer
 JOIN_PATIENCE_S = 30.0  # for the own key to come back by the watch, and a keep-alive to count
@@ -53,8 +51,8 @@ class EtcdJoin:
         away_ms: Since this node left; None: it has not been here.
     """
 
-    lease_s: int = LEASE_S_DEFAULT
-    ramp_s: float = RAMP_S_DEFAULT
+    lease_s: int = 5
+    ramp_s: float = 10.0
     weight: int = WEIGHT_DEFAULT
     replicas: Replicas | None = None
     away_ms: int | None = None
@@ -73,7 +71,6 @@ class EtcdProvider:
         addresses: Where others reach it.
         boot: No process of that name ever had it before.
         join: How it takes its place.
-        moves_left: What all nodes together still move; None: not known.
     """
 
     kind = "etcd"
@@ -87,15 +84,13 @@ class EtcdProvider:
         addresses: tuple[str, ...],
         boot: int,
         join: EtcdJoin | None = None,
-        moves_left: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.name = name
         self.is_over = threading.Event()
         self.fault = ""
         self._join = join or EtcdJoin()
         self._me = Member(name, addresses, self._join.weight, boot, NodeState.JOINING)
-        self._moves_left = moves_left
-        self._settings = settings
+        self._moves_left: Callable[[], int | None] = lambda: None
         self._cluster = cluster
         timeout_s = min(max(self._join.lease_s / 4, TIMEOUT_S_MIN), TIMEOUT_S_MAX)
         self._keys = EtcdKeys(EtcdLink(settings, timeout_s), cluster)
@@ -139,10 +134,11 @@ class EtcdProvider:
         me = replace(self._me, state=NodeState.GONE, left_by=LeftBy.LEASE)
         return replace(cluster, epoch=max(cluster.epoch, 1), members=(*cluster.members, me))
 
-    def join(self, core: Core) -> None:
+    def join(self, core: Core, moves_left: Callable[[], int | None] = lambda: None) -> None:
         """See ``Provider.join``."""
         assert self._first is not None, "first_map comes before"
         first = self._first
+        self._moves_left = moves_left
         self._core = core
         silence_s = max(1.0, self._lease_s / 2)
         self._follower = EtcdFollower(self._watching, core, first, silence_s=silence_s)
@@ -191,6 +187,10 @@ class EtcdProvider:
         if self.state() == NodeState.DRAINING:
             return "the node is draining"
         return "" if self.state() != NodeState.GONE else "the node is not in the map"
+
+    def nodes(self) -> int:
+        """See ``Provider.nodes``."""
+        return len(self._follower.state.nodes) if self._follower else 0
 
     def state(self) -> NodeState:
         """See ``Provider.state``."""
@@ -270,8 +270,9 @@ class EtcdProvider:
                 self._put_what_is_wanted()
             except GD2FSError as error:
                 self._endure(error)
-            except Exception:
-                log.exception("the lease could not be kept")
+            except Exception as error:
+                log.exception("keeping the lease failed: %r", error)
+                self._is_stopping.wait(AGAIN_S)
 
     @property
     def _beat_ms(self) -> int:

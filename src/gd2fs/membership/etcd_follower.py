@@ -128,8 +128,8 @@ class EtcdFollower:
                 self.lose()
             except GD2FSError as error:
                 self._endure(error)
-            except Exception:
-                log.exception("what etcd says is not understood: all is read anew")
+            except Exception as error:
+                log.exception("what etcd says is not understood, all is read anew: %r", error)
                 self.lose()
                 self._is_stopping.wait(AGAIN_S)
 

@@ -8,6 +8,7 @@ records of files, until the node leaves.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from gd2fs.membership.state import ClusterMap, NodeState
@@ -62,8 +63,12 @@ class Provider(Protocol):
             Unavailable: The cluster could not be asked.
         """
 
-    def join(self, core: Core) -> None:
+    def join(self, core: Core, moves_left: Callable[[], int | None] = lambda: None) -> None:
         """Become a node that others know. The core is told the maps from now on.
+
+        Args:
+            core: Of this node, started with the first map.
+            moves_left: What all nodes together have yet to move; None: not known now.
 
         Raises:
             InvalidRequest, Unavailable: As ``first_map``.
@@ -74,6 +79,9 @@ class Provider(Protocol):
 
     def why_not_ready(self) -> str:
         """Why this node should get no traffic; empty when it should."""
+
+    def nodes(self) -> int:
+        """How many nodes the newest map has."""
 
     def state(self) -> NodeState:
         """This node's in the newest map."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from gd2fs import _core
@@ -62,7 +63,7 @@ class StaticProvider:
         )
         return ClusterMap(EPOCH, tuple(members), Settings(self._replicas))
 
-    def join(self, core: Core) -> None:
+    def join(self, core: Core, moves_left: Callable[[], int | None] = lambda: None) -> None:
         """Compare lists with every peer that is up. See ``Provider.join``."""
         self._ask_unseen()
         if self._disagreement:
@@ -81,6 +82,10 @@ class StaticProvider:
     def why_not_ready(self) -> str:
         """See ``Provider.why_not_ready``."""
         return self._disagreement
+
+    def nodes(self) -> int:
+        """See ``Provider.nodes``."""
+        return len(self._peers)
 
     def state(self) -> NodeState:
         """See ``Provider.state``."""
