@@ -31,7 +31,7 @@ from gd2fs.membership.state import (
 )
 
 TURN_S = 0.1  # between two looks at what there is to do
-TIMEOUT_S_MIN, TIMEOUT_S_MAX = 0.5, 3.0  # for one endpoint to answer
+TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 3.0  # for one endpoint to answer
 JOIN_PATIENCE_S = 30.0  # for the own key to come back by the watch, and a keep-alive to count
 HISTORY_LOST = "etcd has lost its history: start this node again"
 
@@ -263,8 +263,8 @@ class EtcdProvider:
         while not self._is_stopping.wait(TURN_S) and not self.is_over.is_set():
             try:
                 if boottime_ms() >= next_ms:
+                    self._beat()  # where it fails the next turn tries again
                     next_ms = boottime_ms() + self._beat_ms
-                    self._beat()
                 self._take_step()
                 self._follow_wish()
                 self._put_what_is_wanted()
