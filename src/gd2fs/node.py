@@ -29,6 +29,8 @@ from gd2fs.metrics import NodeCollector
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
+GONE = NodeState.GONE.name.lower()
+
 log = logging.getLogger(__name__)
 
 
@@ -158,11 +160,13 @@ class Node:
                 streams=1,
                 timeout_s=ASK_S,
             ) as client:
-                nodes = client.ping()
+                told = {each.name: each for each in client.ping()}
+                listed = [each.name for each in client.cluster().nodes if each.state != GONE]
         except GD2FSError:
             return None
-        if any(each.state == NodeState.GONE.name.lower() or each.epoch < epoch for each in nodes):
-            return None
+        nodes = [told[name] for name in listed if name in told]
+        if any(each.state == GONE or each.epoch < epoch for each in nodes):
+            return None  # one is silent, or has not heard of the map
         return sum(each.moves_left + each.records_left for each in nodes)
 
 

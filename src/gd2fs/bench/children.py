@@ -26,7 +26,8 @@ class Child:
     """One process that prints a line starting with `ready` when it serves.
 
     Attributes:
-        facts: The `KEY=VALUE` words of that line.
+        ready_line: That line.
+        facts: The `KEY=VALUE` words of it.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Child:
         ``has_input``: it is told things by ``tell``.
         """
         self.name = name
+        self.ready_line = ""
         self.facts: dict[str, str] = {}
         self._log = log
         with open(log, "ab") as errors:
@@ -61,6 +63,7 @@ class Child:
         line = self._first_line(timeout_s)
         if not line.startswith("ready"):
             raise Unavailable(f"{self.name} did not get ready: {self.log_tail()}")
+        self.ready_line = line
         self.facts = dict(word.split("=", 1) for word in line.split() if "=" in word)
 
     def tell(self, line: str) -> None:

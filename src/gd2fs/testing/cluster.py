@@ -1,80 +1,95 @@
 """Cluster: real nodes as child processes on loopback, for tests and benchmarks.
 
-Every node is `gd2fs serve`, started with the same list. Ports are free ones, found
-just before. Nodes end with the context, and with this process however it ends.
+Every node is `gd2fs serve`, started with the same list, or with the same etcd. Ports are free
+ones, found just before. Nodes end with the context, and with this process however it ends.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
-from gd2fs.bench.children import die_with_parent
+from gd2fs.bench.children import Child
 from gd2fs.errors import Unavailable
 
 READY_S = 30.0  # from start to the `ready` line
 STOP_S = 10.0  # from SIGTERM to the end, then SIGKILL
+LOG_TAIL_BYTES = 2000
 
 
 @dataclass
 class NodeProcess:
-    """One `gd2fs serve`. ``log`` is its standard error, a path."""
+    """One `gd2fs serve`. ``log`` is its standard error, a path. It may be started again."""
 
     name: str
     port: int
     command: list[str]
     log: str
-    process: subprocess.Popen[str] | None = None
-    ready_line: str = ""
+    child: Child | None = None
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        """What runs now; only between ``start`` and ``kill``."""
+        assert self.child is not None, f"{self.name} is not running"
+        return self.child.process
+
+    @property
+    def ready_line(self) -> str:
+        """What it said when it was ready."""
+        return self.child.ready_line if self.child else ""
+
     def start(self) -> None:
         """Start and wait for the `ready` line; without it Unavailable, in the node's words."""
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                self.command,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                preexec_fn=die_with_parent,
-            )
-        self.ready_line = _first_line(self.process, READY_S)
-        if not self.ready_line.startswith("ready"):
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Start it."""
+        self.child = Child(self.name, self.command, Path(self.log))
+
+    def wait_ready(self) -> None:
+        """Wait for its `ready` line. Raises Unavailable."""
+        assert self.child is not None, "launch comes before"
+        try:
+            self.child.wait_ready(READY_S)
+        except Unavailable as error:
             self.kill()
-            with open(self.log, encoding="utf-8") as log_text:
-                said, _, hint = log_text.read()[-2000:].strip().partition("\nhint: ")
+            said, _, hint = self.last_words().partition("\nhint: ")
             why = said.removeprefix("error: ") or "it said nothing"
-            raise Unavailable(f"node {self.name} did not get ready: {why}", hint=hint)
+            raise Unavailable(f"node {self.name} did not get ready: {why}", hint=hint) from error
+
+    def send(self, number: int) -> None:
+        """Send a signal and do not wait."""
+        self.process.send_signal(number)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """Send a signal and wait for the end, killing after a while; the exit status."""
-        if self.process is None:
+        if self.child is None:
             return 0
-        self.process.send_signal(number)
-        try:
-            status = self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            status = self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-        self.process = None
-        return status
+        child, self.child = self.child, None
+        child.process.send_signal(number)
+        child.wait_end(STOP_S)
+        return child.process.returncode
 
     def stop(self) -> int:
         """End it as an operator would, with SIGTERM; the exit status."""
         return self.kill(signal.SIGTERM)
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()[-LOG_TAIL_BYTES:].strip()
 
 
 @dataclass
@@ -82,12 +97,13 @@ class Cluster:
     """``nodes`` real nodes of ``memory`` each. Use as a context manager.
 
     Args:
-        nodes: How many.
+        nodes: How many to begin with, `n0`, `n1`, and so on.
         memory: Arena of one node, as `--memory` takes it.
         arena: Rung of the ladder, as `--arena` takes it.
         name: The cluster's name.
         directory: Where logs go.
         options: Further options of `gd2fs serve`.
+        etcd: Endpoint of an etcd that keeps the membership; empty: a list does.
     """
 
     nodes: int
@@ -96,6 +112,7 @@ class Cluster:
     arena: str = "auto"
     name: str = "test"
     options: Sequence[str] = ()
+    etcd: str = ""
     members: list[NodeProcess] = field(default_factory=list)
 
     @property
@@ -105,10 +122,13 @@ class Cluster:
     def __enter__(self) -> Cluster:
         ports = free_ports(self.nodes)
         peers = ",".join(f"n{index}=127.0.0.1:{port}" for index, port in enumerate(ports))
-        self.members = [self._node(f"n{index}", port, peers) for index, port in enumerate(ports)]
+        place = ["--etcd", self.etcd] if self.etcd else ["--peers", peers]
+        self.members = [self._node(f"n{index}", port, place) for index, port in enumerate(ports)]
         try:
             for node in self.members:
-                node.start()
+                node.launch()
+            for node in self.members:
+                node.wait_ready()
         except BaseException:
             self.stop()
             raise
@@ -122,20 +142,25 @@ class Cluster:
     ) -> None:
         self.stop()
 
+    def add(self, *options: str) -> NodeProcess:
+        """Start one more node, of a cluster in etcd; it has joined on return."""
+        assert self.etcd, "a list never changes"
+        place = ["--etcd", self.etcd, *options]
+        node = self._node(f"n{len(self.members)}", free_ports(1)[0], place)
+        self.members.append(node)
+        node.start()
+        return node
+
     def stop(self) -> None:
+        for node in self.members:
+            if node.child:
+                node.child.terminate()
         for node in self.members:
             node.stop()
 
-    def _node(self, name: str, port: int, peers: str) -> NodeProcess:
+    def _node(self, name: str, port: int, place: list[str]) -> NodeProcess:
         command = [sys.executable, "-m", "gd2fs", "serve", "--cluster", self.name, "--name", name]
-        command += [
-            "--listen",
-            f"tcp://127.0.0.1:{port}",
-            "--memory",
-            self.memory,
-            "--peers",
-            peers,
-        ]
+        command += ["--listen", f"tcp://127.0.0.1:{port}", "--memory", self.memory, *place]
         command += ["--arena", self.arena, *self.options]
         return NodeProcess(name, port, command, os.path.join(self.directory, f"{name}.log"))
 
@@ -147,15 +172,3 @@ def free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-def _first_line(process: subprocess.Popen[str], timeout_s: float) -> str:
-    assert process.stdout is not None
-    end = time.monotonic() + timeout_s
-    while (left := end - time.monotonic()) > 0:
-        readable, _, _ = select.select([process.stdout], [], [], min(left, 0.2))
-        if readable:
-            return process.stdout.readline()
-        if process.poll() is not None:
-            return ""
-    return ""
