@@ -10,6 +10,9 @@ from pathlib import Path
 from chaos.operation import KILLED, NEVER_NS, Record, take_answer
 
 S = 1_000_000_000  # ns
+ETCD = "etcd"
+LEASE_FAULTS = ("pause", "link_down", "loss")  # that can keep a node from the control plane
+ALL_NODES = {f"n{index}" for index in range(64)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,19 @@ class Outage:
     other: str = ""
 
     @property
+    def nodes(self) -> set[str]:
+        """Whose lease may end by it; everybody's when it is the control plane's."""
+        return {name for name in (self.target, self.other) if name.startswith("n")} or ALL_NODES
+
+    @property
     def loses_memory(self) -> bool:
-        return self.kind == "kill"
+        return self.kind == "kill" and self.target != ETCD
+
+    def loses_records(self, lease_ns: int) -> bool:
+        """Whether a node forgets its files by it. ``lease_ns``: 0 where there are no leases."""
+        is_of_lease = self.kind in LEASE_FAULTS or ETCD in (self.target, self.other)
+        is_long = self.end_ns - self.start_ns > lease_ns // 2
+        return self.loses_memory or (lease_ns > 0 and is_of_lease and is_long)
 
     @property
     def ends_client(self) -> bool:
@@ -40,6 +54,7 @@ class History:
         is_roomy: Nothing was ever evicted, so what was acknowledged stays.
         settle_ns: After an outage, until all is expected to be as before.
         chunk_bytes: Of every file.
+        lease_ns: Of a node, 0 without leases. Cut off for longer than that it forgets its files.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -48,6 +63,7 @@ class History:
     is_roomy: bool = True
     settle_ns: int = 2 * S
     chunk_bytes: int = 64 << 10
+    lease_ns: int = 0
 
     def is_calm(self, start_ns: int, end_ns: int) -> bool:
         """Whether nothing was wrong in that time, nor just before."""
@@ -57,15 +73,17 @@ class History:
             if not outage.ends_client
         )
 
-    def losses(self, start_ns: int, end_ns: int) -> int:
-        """How many nodes lost their memory in that time."""
-        return len(
-            {
-                outage.target
-                for outage in self.outages
-                if outage.loses_memory and outage.start_ns <= end_ns and outage.end_ns >= start_ns
-            }
-        )
+    def losses(self, start_ns: int, end_ns: int, *, of_files: bool) -> int:
+        """How many nodes lost what they had in that time, pages or records of files."""
+        lost: set[str] = set()
+        for outage in self.outages:
+            if outage.start_ns > end_ns or outage.end_ns < start_ns:
+                continue
+            if outage.loses_memory:
+                lost.add(outage.target)
+            elif of_files and outage.loses_records(self.lease_ns):
+                lost |= outage.nodes
+        return len(lost)
 
     def is_safe(self, change: Record, until_ns: int) -> bool:
         """Whether what ``change`` wrote must still be there: acknowledged while nothing was wrong,
@@ -74,7 +92,8 @@ class History:
             self.is_roomy
             and change.is_acknowledged
             and self.is_calm(change.start_ns, change.end_ns)
-            and self.losses(change.start_ns, until_ns) < self.replicas
+            and self.losses(change.start_ns, until_ns, of_files=not change.is_of_page)
+            < self.replicas
         )
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos.history import Outage, S
+from chaos.history import ETCD, Outage, S
 from chaos.lab import Lab
 from chaos.schedule import PROXY_FAULTS, Fault
 
@@ -38,7 +38,7 @@ class Injector:
         self._start_ns = start_ns
         self._events: list[_Event] = []
         self._active: list[_Running] = []
-        self._starting: list[_Running] = []  # killed nodes that are not ready yet
+        self._starting: list[_Running] = []  # killed, and not ready yet
         self.outages: list[Outage] = []
         for fault in lab.schedule.faults:
             self._at(fault.at_s, lambda fault=fault: self._begin(fault))
@@ -50,7 +50,7 @@ class Injector:
             while self._events and self._events[0].at_ns <= now_ns:
                 heapq.heappop(self._events).act()
             for running in list(self._starting):
-                if self._lab.nodes[running.fault.target].is_ready():
+                if self._lab.is_ready(running.fault.target):
                     self._starting.remove(running)
                     self._note(running)
             time.sleep(POLL_S)
@@ -92,12 +92,14 @@ class Injector:
 
     def _kill(self, target: str, is_on: bool) -> None:
         if is_on:
-            self._lab.nodes[target].kill()
+            self._lab.process(target).kill()
+        elif target == ETCD:
+            self._lab.start_etcd()
         else:
             self._lab.start_node(target)
 
     def _pause(self, target: str, is_on: bool) -> None:
-        self._lab.nodes[target].signal(signal.SIGSTOP if is_on else signal.SIGCONT)
+        self._lab.process(target).signal(signal.SIGSTOP if is_on else signal.SIGCONT)
 
     def _link_down(self, target: str, is_on: bool) -> None:
         self._lab.network.set_cable(target, is_up=not is_on)

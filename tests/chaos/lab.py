@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,13 +12,17 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
+from chaos.history import ETCD
 from chaos.network import Network
-from chaos.process import Process
+from chaos.process import DidNotStart, Process
 from chaos.schedule import CLIENTS, Schedule
 
 PORT = 7527
 ADMIN = "127.0.0.1:9527"  # inside each node's namespace, so no fault of the network reaches it
-NODE_HOST, CLIENT_HOST, PROXY_HOST = 10, 50, 100
+NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
+ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+READY_S = 30.0
+POLL_S = 0.02
 SERVE = ("-m", "gd2fs", "serve")
 
 
@@ -46,6 +51,7 @@ class Lab:
         self.nodes: dict[str, Process] = {}
         self.clients: dict[str, Process] = {}
         self.proxy: Process | None = None
+        self.etcd: Process | None = None
         self._python = list(python)
         self._environment = environment or {}
         self._stack = ExitStack()
@@ -66,15 +72,21 @@ class Lab:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        children = [*self.clients.values(), *self.nodes.values()]
-        for child in [*children, *([self.proxy] if self.proxy else [])]:
-            child.kill()
+        for child in (*self.clients.values(), *self.nodes.values(), self.proxy, self.etcd):
+            if child is not None:
+                child.kill()
         self._stack.close()
 
     # ---- what is where -----------------------------------------------------------------------
 
     def node_names(self) -> list[str]:
         return [f"n{index}" for index in range(self.world.nodes)]
+
+    def process(self, name: str) -> Process:
+        """The process of that name; of nodes and etcd, the latest."""
+        process = self.etcd if name == ETCD else (self.nodes | self.clients).get(name)
+        assert process is not None, name
+        return process
 
     def reached_at(self, name: str) -> str:
         """Where others reach a node: at the proxy in front of it, if it has one."""
@@ -96,6 +108,30 @@ class Lab:
         self.nodes[name] = self._start(name, command)
         return self.nodes[name]
 
+    def start_etcd(self) -> Process:
+        """Start the control plane, with the data it had."""
+        here = f"http://{self.network.address(ETCD)}"
+        peer = f"{here}:{ETCD_PEER_PORT}"
+        command = ["etcd", "--name", ETCD, "--data-dir", str(self.folder / "etcd")]
+        command += ["--listen-client-urls", f"{here}:{ETCD_PORT}"]
+        command += ["--advertise-client-urls", f"{here}:{ETCD_PORT}"]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        command += ["--initial-cluster", f"{ETCD}={peer}", "--log-level", "error"]
+        command += ["--heartbeat-interval", "50", "--election-timeout", "500"]
+        self.etcd = self._start(ETCD, command)
+        return self.etcd
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a process that was started serves now."""
+        return self._has_leader() if name == ETCD else self.nodes[name].is_ready()
+
+    def _has_leader(self) -> bool:
+        url = f"http://{self.network.address(ETCD)}:{ETCD_PORT}/health"
+        try:
+            return self.network.inside(ETCD, lambda: '"true"' in _fetch(url))
+        except OSError:
+            return False
+
     def metrics_of(self, name: str) -> dict[str, float]:
         """The node's own counts, by `NAME{LABELS}`."""
         text = self.network.inside(name, lambda: _fetch(f"http://{ADMIN}/metrics"))
@@ -103,14 +139,21 @@ class Lab:
         return {name: float(value) for name, value in lines}
 
     def _node_options(self, name: str) -> list[str]:
-        peers = ",".join(f"{each}={self.reached_at(each)}" for each in self.node_names())
         return [
-            *("--cluster", "chaos", "--name", name, "--peers", peers),
+            *("--cluster", "chaos", "--name", name, *self._membership_options()),
             *("--listen", f"tcp://{self.network.address(name)}:{PORT}"),
             *("--advertise", f"tcp://{self.reached_at(name)}"),
             *("--memory", self.world.memory, "--arena", "memfd", "--threads", "1"),
             *("--zero-copy", self.world.zero_copy, "--admin", ADMIN),
         ]
+
+    def _membership_options(self) -> list[str]:
+        replicas = ["--replicas", str(self.world.replicas)] if self.world.replicas > 1 else []
+        if self.world.provider == "static":
+            peers = ",".join(f"{each}={self.reached_at(each)}" for each in self.node_names())
+            return ["--peers", peers, *replicas]
+        endpoint = f"http://{self.network.address(ETCD)}:{ETCD_PORT}"
+        return ["--etcd", endpoint, "--lease", str(self.world.lease_s), "--ramp", "0", *replicas]
 
     # ---- all of it ---------------------------------------------------------------------------
 
@@ -121,8 +164,13 @@ class Lab:
             self.network.add(f"c{index}", CLIENT_HOST + index)
         if self.world.proxied is not None:
             self.network.add("p", PROXY_HOST)
+        if self.world.provider == "etcd":
+            self.network.add(ETCD, ETCD_HOST)
 
     def _start_all(self) -> None:
+        if self.world.provider == "etcd":
+            self.start_etcd()
+            self._wait_for(ETCD)
         if self.world.proxied is not None:
             node = self.network.address(f"n{self.world.proxied}")
             ends = (f"{self.network.address('p')}:{PORT}", f"{node}:{PORT}")
@@ -131,12 +179,19 @@ class Lab:
             self.proxy.wait_ready()
         for name in self.node_names():
             self.start_node(name)
-        for node in self.nodes.values():
-            node.wait_ready()
+        for name in self.node_names():
+            self._wait_for(name)
         for index in range(CLIENTS):
             self._start_client(index)
         for client in self.clients.values():
             client.wait_ready()
+
+    def _wait_for(self, name: str) -> None:
+        end = time.monotonic() + READY_S
+        while not self.is_ready(name):
+            if time.monotonic() > end:
+                raise DidNotStart(f"{name} was not ready within {READY_S} s")
+            time.sleep(POLL_S)
 
     def _start_client(self, index: int) -> None:
         name = f"c{index}"

@@ -8,7 +8,6 @@ from typing import Any
 from chaos.content import Run
 
 PAGE_KINDS = ("page_put", "page_get", "page_drop")
-READS = ("page_get", "read", "get")
 NEVER_NS = 1 << 62  # when what has not ended ends
 
 # Outcomes. Of a change `unsure` and `refused` alike may have been applied or not.
@@ -70,6 +69,10 @@ class Record:
     @property
     def is_acknowledged(self) -> bool:
         return self.outcome == OK
+
+    @property
+    def is_of_page(self) -> bool:
+        return self.kind in PAGE_KINDS
 
     @property
     def is_expired(self) -> bool:

@@ -17,11 +17,11 @@ from chaos.injector import Injector
 from chaos.lab import Lab
 from chaos.leaks import evicted_pieces, find_leaks, footprint_of
 from chaos.operation import NEVER_NS
-from chaos.schedule import Schedule
+from chaos.schedule import CHUNK_BYTES, Schedule
 from chaos.violation import Violation
 
 LEAD_S = 0.1  # from the order to start to the start
-END_S = 25.0  # after the start; a client that has not ended by then never will
+END_S = 20.0  # after all was to be read once more; a client that has not ended by then never will
 
 
 @dataclass
@@ -66,7 +66,7 @@ def _run_in(lab: Lab) -> Verdict:
     for client in lab.clients.values():
         client.tell(str(start_ns))
     injector = Injector(lab, start_ns)
-    end_ns = start_ns + int(END_S * S)
+    end_ns = start_ns + int((lab.world.pace.sweep_s + END_S) * S)
     injector.run(lambda: _have_ended(lab) or time.monotonic_ns() > end_ns)
     violations = list(_find_stuck(lab))
     evicted = evicted_pieces(lab)
@@ -92,7 +92,14 @@ def _find_stuck(lab: Lab) -> list[Violation]:
 
 
 def _history_of(lab: Lab, injector: Injector, *, is_roomy: bool) -> History:
-    history = History(outages=injector.outages, replicas=lab.world.replicas, is_roomy=is_roomy)
+    history = History(
+        outages=injector.outages,
+        replicas=lab.world.replicas,
+        is_roomy=is_roomy,
+        settle_ns=int(lab.world.pace.settle_s * S),
+        chunk_bytes=CHUNK_BYTES,
+        lease_ns=lab.world.lease_s * S,
+    )
     ends = {each.target: each.end_ns for each in injector.outages if each.ends_client}
     for name in lab.clients:
         history.records += read_log(lab.client_log(name), ends.get(name, NEVER_NS))

@@ -23,8 +23,6 @@ BATCH_MAX = 6
 FOLLOWED_SHARE = 0.4  # of changes, that the same lane reads at once
 
 CALM_S = 1.0  # at first nothing is wrong
-FAULTS_END_S = 5.0  # by then all faults are over
-SWEEP_S = 7.2  # then every client reads everything
 STEP_EVERY_S = 0.045  # of a lane, on average
 
 KINDS = {  # weights
@@ -44,6 +42,31 @@ CHANGES = ("write", "append", "put", "truncate", "unlink", "create")
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """When things happen, from the start of the load.
+
+    Attributes:
+        faults_end_s: All faults are over.
+        settle_s: After a fault, until all must be as before.
+        fault_s_max: No fault lasts longer.
+    """
+
+    faults_end_s: float
+    settle_s: float
+    fault_s_max: float
+
+    @property
+    def sweep_s(self) -> float:
+        """Every client reads everything."""
+        return self.faults_end_s + self.settle_s + 0.2
+
+
+LEASE_S = 2
+# Under etcd a node that was away for a lease has to join again, and what was moved comes back.
+PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(6.5, 3.0 * LEASE_S, 2.0 * LEASE_S)}
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What a run is made of. Sizes as `gd2fs serve --memory` takes them.
 
@@ -52,11 +75,13 @@ class World:
         has_local_client: Client 0 is on node 0's host and uses shared memory.
         is_small: The arena is too small for what is written: nothing is claimed of hits.
         zero_copy: As `gd2fs serve --zero-copy`.
+        lease_s: Of the nodes, under etcd.
     """
 
     nodes: int = 3
     replicas: int = 1
     provider: str = "static"
+    lease_s: int = 0
     memory: str = "256MiB"
     proxied: int | None = None
     has_local_client: bool = False
@@ -64,15 +89,19 @@ class World:
     zero_copy: str = "auto"
     value_scale: int = 1
 
+    @property
+    def pace(self) -> Pace:
+        return PACES[self.provider]
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that goes wrong at ``at_s`` and is right again ``for_s`` later.
 
     Attributes:
-        kind: kill (and start again, empty), pause, link_down, cut (from ``target`` to ``other``),
-            loss (``amount`` percent on the way to ``target``), client_kill (for ever); of the
-            proxied node: delay (``amount`` ms), trickle, half_open, reset, damage.
+        kind: kill (and start again; a node is empty then), pause, link_down, cut (from ``target``
+            to ``other``), loss (``amount`` percent on the way to ``target``), client_kill (for
+            ever); of the proxied node: delay (``amount`` ms), trickle, half_open, reset, damage.
         target: ``n0``, ``c1``, ``etcd``.
     """
 
@@ -122,19 +151,37 @@ THEMES: tuple[tuple[str, ...], ...] = (
     ("trickle", "link_down"),
     ("kill", "cut", "pause"),
 )
+ETCD_THEMES: tuple[tuple[str, ...], ...] = (
+    ("kill",),
+    ("pause",),
+    ("etcd_kill",),
+    ("cut",),
+    ("etcd_pause", "cut"),
+    ("link_down",),
+    ("etcd_cut",),
+    ("half_open", "pause"),
+    ("etcd_kill", "kill"),
+    ("loss", "kill"),
+    ("etcd_cut", "pause", "client_kill"),
+    ("damage", "kill"),
+)
 
 
 def schedule_of(seed: int, world: World | None = None) -> Schedule:
     """The schedule of a seed. ``world``: what is asked for; the seed chooses the rest."""
     chance = random.Random(seed)
-    theme = THEMES[seed % len(THEMES)]
-    made = world_of(chance, theme, world or World())
+    world = world or World()
+    themes = THEMES if world.provider == "static" else ETCD_THEMES
+    theme = themes[seed % len(themes)]
+    made = world_of(chance, theme, world)
     faults = tuple(sorted(faults_of(chance, theme, made), key=lambda fault: fault.at_s))
     return Schedule(seed, made, tuple(StepMaker(chance, made).steps()), faults)
 
 
 def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> World:
     """Fill in what the theme and the dice say."""
+    if world.provider == "etcd":
+        world = replace(world, lease_s=LEASE_S)
     if "full" in theme:
         world = replace(world, is_small=True, memory="16MiB", value_scale=4)
     if any(kind in PROXY_FAULTS for kind in theme):
@@ -162,8 +209,9 @@ def faults_of(chance: random.Random, theme: tuple[str, ...], world: World) -> li
 
 
 def _fault(chance: random.Random, kind: str, world: World) -> Fault:
-    at_s = chance.uniform(CALM_S, FAULTS_END_S - 1.0)
-    for_s = chance.uniform(0.2, min(2.5, FAULTS_END_S - at_s))
+    pace = world.pace
+    at_s = chance.uniform(CALM_S, pace.faults_end_s - 1.0)
+    for_s = chance.uniform(0.2, min(pace.fault_s_max, pace.faults_end_s - at_s))
     node = f"n{chance.randrange(world.nodes)}"
     if kind == "client_kill":
         return Fault(kind, at_s, 0.0, f"c{chance.randrange(CLIENTS)}")
@@ -172,6 +220,10 @@ def _fault(chance: random.Random, kind: str, world: World) -> Fault:
         return Fault(kind, at_s, for_s, f"n{world.proxied}", amount=amount)
     if kind == "loss":
         return Fault(kind, at_s, for_s, node, amount=chance.choice((2, 10, 40)))
+    if kind in ("etcd_kill", "etcd_pause"):
+        return Fault(kind.removeprefix("etcd_"), at_s, for_s, "etcd")
+    if kind == "etcd_cut":
+        return Fault("cut", at_s, for_s, *chance.sample((node, "etcd"), 2))
     if kind == "cut":
         ends = [f"n{index}" for index in range(world.nodes)]
         ends += [f"c{index}" for index in range(CLIENTS)]
@@ -204,7 +256,7 @@ class StepMaker:
             at_s = 0.0
             if lane < len(PATHS):
                 steps.append(self._step(lane, at_s, "put", (PATHS[lane],)))
-            while at_s < SWEEP_S - 0.3:
+            while at_s < self._world.pace.sweep_s - 0.3:
                 at_s += self._chance.expovariate(1 / STEP_EVERY_S)
                 steps += self._turn(lane, at_s)
             steps += self._sweep(lane)
@@ -232,8 +284,9 @@ class StepMaker:
         """Everything once more, by one lane of every client."""
         if lane % LANES:
             return []
-        steps = [self._step(lane, SWEEP_S, "get", (path,), is_patient=True) for path in PATHS]
-        return [*steps, self._step(lane, SWEEP_S, "page_get", KEYS, is_patient=True)]
+        at_s = self._world.pace.sweep_s
+        steps = [self._step(lane, at_s, "get", (path,), is_patient=True) for path in PATHS]
+        return [*steps, self._step(lane, at_s, "page_get", KEYS, is_patient=True)]
 
     def _step(
         self,

@@ -7,11 +7,10 @@ import pytest
 from chaos.operation import Step
 from chaos.schedule import (
     CLIENTS,
-    FAULTS_END_S,
     PROXY_FAULTS,
-    SWEEP_S,
     THEMES,
     Schedule,
+    World,
     schedule_of,
 )
 
@@ -42,9 +41,10 @@ def test_no_two_calls_write_under_one_number(schedules):
 
 
 def test_every_fault_is_over_before_all_is_read_once_more(schedules):
-    ends = [fault.end_s for schedule in schedules for fault in schedule.faults]
-
-    assert max(ends) <= FAULTS_END_S < SWEEP_S - 2.0
+    for schedule in [*schedules, *(schedule_of(seed, World(provider="etcd")) for seed in SEEDS)]:
+        pace = schedule.world.pace
+        assert max(fault.end_s for fault in schedule.faults) <= pace.faults_end_s
+        assert pace.faults_end_s + pace.settle_s < pace.sweep_s
 
 
 def test_seeds_in_a_row_try_every_kind_of_fault(schedules):
