@@ -17,6 +17,7 @@ FIO_ARGS ?=
 SEEDS ?= 20
 SEED ?=
 CHAOS_ARGS ?=
+PLANTED ?=
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -30,7 +31,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -106,6 +107,12 @@ fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_
 
 chaos: $(STAMPS)/test-extra ## real nodes in network namespaces under faults, SEEDS of them; one again with SEED=N
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(CHAOS_ARGS)
+
+chaos-planted: $(STAMPS)/test-extra ## the chaos suite must find every fault that a build of its own has planted
+	cmake -S . -B build/planted -G Ninja -DGD2FS_PLANTED_FAULTS=ON -DGD2FS_LIBRARY=OFF \
+		-DPython_EXECUTABLE=$(BIN)/python > /dev/null
+	cmake --build build/planted -j $(JOBS) --target _core
+	PYTHONPATH=tests $(BIN)/python -m chaos --core build/planted/_core.*.so --planted $(PLANTED)
 
 wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
 	.ci/wheel $(BIN)/python

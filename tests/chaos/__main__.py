@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from chaos.network import NoNetwork, why_not
+from chaos.plants import PLANTS, search
 from chaos.process import DidNotStart
 from chaos.run import Verdict, run
 from chaos.schedule import World, schedule_of
@@ -26,11 +27,29 @@ def main(words: list[str]) -> int:
     )
     if reason := why_not():
         print(f"skipped: {reason}")
-        print(f"0 passed, 0 failed, {len(seeds)} skipped")
+        print(f"0 passed, 0 failed, {len(options.planted or seeds)} skipped")
         return 0
-    failed = sum(not _try(seed, options) for seed in seeds)
-    print(f"{len(seeds) - failed} passed, {failed} failed, 0 skipped")
+    if options.planted:
+        failed, count = _find_plants(options), len(options.planted)
+    else:
+        failed, count = sum(not _try(seed, options) for seed in seeds), len(seeds)
+    print(f"{count - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
+
+
+def _find_plants(options: argparse.Namespace) -> int:
+    """Look for every planted fault; how many were not found."""
+    missed = 0
+    for plant in (plant for plant in PLANTS if plant.name in options.planted):
+        found = search(plant, options.core)
+        seeds = ", ".join(str(verdict.schedule.seed) for verdict in found.verdicts)
+        if found.is_found:
+            print(f"{plant.name} found with seed {seeds}:", flush=True)
+            print(f"  {found.verdicts[-1].violations[0]}", flush=True)
+        else:
+            missed += 1
+            print(f"{plant.name} NOT FOUND with seeds {seeds}", flush=True)
+    return missed
 
 
 def _try(seed: int, options: argparse.Namespace) -> bool:
@@ -68,8 +87,14 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="just this one")
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--provider", default="static", choices=("static", "etcd"))
+    names = [plant.name for plant in PLANTS]
+    parser.add_argument("--planted", nargs="*", choices=names, help="find these faults in --core")
+    parser.add_argument("--core", type=Path, help="the core that they are in")
     parser.add_argument("--keep", type=Path, help="a folder for plans, logs and histories")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.planted == []:
+        options.planted = names
+    return options
 
 
 if __name__ == "__main__":

@@ -106,15 +106,15 @@ class FileChanges:
             for change in self.all
         )
 
-    def is_hole(self, read: Record, place: Range) -> bool:
-        """Whether nobody's bytes may be in ``place``, as far as acknowledged changes go."""
+    def filler(self, read: Record, place: Range) -> Record | None:
+        """An acknowledged change because of which ``place`` can be no hole in ``read``."""
         moments = [-1]  # at first nothing was written
         moments += [
             change.end_ns
             for change, emptied in self._emptying()
             if change.start_ns <= read.end_ns and _holds(emptied, place)
         ]
-        return any(self.overwriter(since, read.start_ns, place) is None for since in moments)
+        return self.overwriter(max(moments), read.start_ns, place)
 
     def may_reach(self, read: Record, end: int) -> bool:
         """Whether the file may have ``end`` bytes: somebody wrote that far, and nobody cut it."""

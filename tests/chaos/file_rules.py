@@ -53,8 +53,9 @@ def _check_runs(changes: FileChanges, read: Record, cuts: list[int]) -> Iterator
 
 
 def _check_hole(changes: FileChanges, read: Record, place: Range) -> Iterator[Violation]:
-    if not changes.is_hole(read, place):
-        yield Violation("zeros over acknowledged bytes", f"at [{place[0]}, {place[1]})", (read,))
+    if filler := changes.filler(read, place):
+        text = f"at [{place[0]}, {place[1]})"
+        yield Violation("zeros over acknowledged bytes", text, (read, filler))
     elif not changes.may_reach(read, place[1]):
         yield Violation("bytes past the end", f"zeros at [{place[0]}, {place[1]})", (read,))
 

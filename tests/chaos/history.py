@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.operation import KILLED, NEVER_NS, Record, take_answer
+from gd2fs._core import placement_order
 
 S = 1_000_000_000  # ns
 ETCD = "etcd"
+NAMESPACE = "chaos"  # of pages
 LEASE_FAULTS = ("pause", "link_down", "loss")  # that can keep a node from the control plane
 ALL_NODES = {f"n{index}" for index in range(64)}
 
@@ -55,6 +57,8 @@ class History:
         settle_ns: After an outage, until all is expected to be as before.
         chunk_bytes: Of every file.
         lease_ns: Of a node, 0 without leases. Cut off for longer than that it forgets its files.
+        nodes: Of a list, from whose names the places follow; empty: the places are not known, and
+            every node counts for all that was written.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -64,6 +68,7 @@ class History:
     settle_ns: int = 2 * S
     chunk_bytes: int = 64 << 10
     lease_ns: int = 0
+    nodes: list[str] = field(default_factory=list)
 
     def is_calm(self, start_ns: int, end_ns: int) -> bool:
         """Whether nothing was wrong in that time, nor just before."""
@@ -73,8 +78,8 @@ class History:
             if not outage.ends_client
         )
 
-    def losses(self, start_ns: int, end_ns: int, *, of_files: bool) -> int:
-        """How many nodes lost what they had in that time, pages or records of files."""
+    def lost(self, start_ns: int, end_ns: int, *, of_files: bool) -> set[str]:
+        """Which nodes lost what they had in that time, pages or records of files."""
         lost: set[str] = set()
         for outage in self.outages:
             if outage.start_ns > end_ns or outage.end_ns < start_ns:
@@ -83,7 +88,28 @@ class History:
                 lost.add(outage.target)
             elif of_files and outage.loses_records(self.lease_ns):
                 lost |= outage.nodes
-        return len(lost)
+        return lost
+
+    def has_copies(self, change: Record, until_ns: int) -> bool:
+        """Whether of all that ``change`` wrote a copy must be left, by the nodes lost since."""
+        lost = self.lost(change.start_ns, until_ns, of_files=not change.is_of_page)
+        if len(lost) < self.replicas:
+            return True
+        return bool(self.nodes) and all(
+            set(self._owners(change, chunk)) - lost for chunk in self._chunks(change)
+        )
+
+    def _owners(self, change: Record, chunk: int) -> list[str]:
+        name = f"{NAMESPACE}\0{change.name}" if change.is_of_page else change.name
+        weights = [100] * len(self.nodes)
+        order = placement_order(self.nodes, weights, name.encode(), chunk, self.replicas)
+        return [self.nodes[index] for index in order]
+
+    def _chunks(self, change: Record) -> Iterable[int]:
+        """The chunks of a change, and the first one, where the record is."""
+        begin = change.offset if change.value is None else change.value
+        last = max(begin + change.length - 1, begin) // self.chunk_bytes
+        return {0} if change.is_of_page else {0, *range(begin // self.chunk_bytes, last + 1)}
 
     def is_safe(self, change: Record, until_ns: int) -> bool:
         """Whether what ``change`` wrote must still be there: acknowledged while nothing was wrong,
@@ -92,8 +118,7 @@ class History:
             self.is_roomy
             and change.is_acknowledged
             and self.is_calm(change.start_ns, change.end_ns)
-            and self.losses(change.start_ns, until_ns, of_files=not change.is_of_page)
-            < self.replicas
+            and self.has_copies(change, until_ns)
         )
 
 

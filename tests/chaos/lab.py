@@ -23,7 +23,7 @@ NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 READY_S = 30.0
 POLL_S = 0.02
-SERVE = ("-m", "gd2fs", "serve")
+PYTHON = (sys.executable, "-m")
 
 
 class Lab:
@@ -32,7 +32,7 @@ class Lab:
     Args:
         schedule: What is to be done here.
         folder: For logs and plans.
-        python: The command that runs modules of gd2fs.
+        python: The command that runs a module; its name and arguments follow.
         environment: Of nodes and clients, beyond this process's.
     """
 
@@ -41,7 +41,7 @@ class Lab:
         schedule: Schedule,
         folder: Path,
         *,
-        python: Sequence[str] = (sys.executable,),
+        python: Sequence[str] = PYTHON,
         environment: dict[str, str] | None = None,
     ) -> None:
         self.schedule = schedule
@@ -104,7 +104,7 @@ class Lab:
 
     def start_node(self, name: str) -> Process:
         """Start a node, empty; the caller waits until it is ready."""
-        command = [*self._python, *SERVE, *self._node_options(name)]
+        command = [*self._python, "gd2fs", "serve", *self._node_options(name)]
         self.nodes[name] = self._start(name, command)
         return self.nodes[name]
 
@@ -206,7 +206,7 @@ class Lab:
         steps = [asdict(step) for step in self.schedule.steps_of(index)]
         plan = self.folder / f"{name}.json"
         plan.write_text(json.dumps({"client": settings, "steps": steps}), encoding="utf-8")
-        command = [*self._python, "-m", "chaos.worker", str(plan), str(self.client_log(name))]
+        command = [*self._python, "chaos.worker", str(plan), str(self.client_log(name))]
         self.clients[name] = self._start(name, command)
 
     def _start(self, name: str, command: list[str]) -> Process:

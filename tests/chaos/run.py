@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from pathlib import Path
 from chaos.checker import check
 from chaos.history import History, S, read_log
 from chaos.injector import Injector
-from chaos.lab import Lab
+from chaos.lab import PYTHON, Lab
 from chaos.leaks import evicted_pieces, find_leaks, footprint_of
 from chaos.operation import NEVER_NS
 from chaos.schedule import CHUNK_BYTES, Schedule
@@ -46,7 +45,7 @@ def run(
     schedule: Schedule,
     folder: Path | None = None,
     *,
-    python: Sequence[str] = (sys.executable,),
+    python: Sequence[str] = PYTHON,
     environment: dict[str, str] | None = None,
 ) -> Verdict:
     """Do all that the schedule says, and check what was seen. Call from the main thread."""
@@ -99,6 +98,7 @@ def _history_of(lab: Lab, injector: Injector, *, is_roomy: bool) -> History:
         settle_ns=int(lab.world.pace.settle_s * S),
         chunk_bytes=CHUNK_BYTES,
         lease_ns=lab.world.lease_s * S,
+        nodes=lab.node_names() if lab.world.provider == "static" else [],
     )
     ends = {each.target: each.end_ns for each in injector.outages if each.ends_client}
     for name in lab.clients:

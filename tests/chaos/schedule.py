@@ -63,7 +63,7 @@ class Pace:
 
 LEASE_S = 2
 # Under etcd a node that was away for a lease has to join again, and what was moved comes back.
-PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(6.5, 3.0 * LEASE_S, 2.0 * LEASE_S)}
+PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(5.8, 4.5, 1.8 * LEASE_S)}
 
 
 @dataclass(frozen=True, slots=True)

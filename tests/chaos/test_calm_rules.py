@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.history import ETCD, S
 from chaos.made_history import Made
 from chaos.operation import CONTENDED, KILLED, REFUSED, UNSURE
+from gd2fs._core import placement_order
 
 
 @pytest.fixture
@@ -112,3 +114,40 @@ def test_no_call_outlives_its_deadline(made):
     made.do("put", 1, 6, UNSURE, timeout_s=2.0)
 
     assert made.rules == ["past its deadline"]
+
+
+def test_a_page_survives_the_loss_of_a_node_that_does_not_own_it():
+    made = Made(nodes=["n0", "n1", "n2"])
+    put = made.do("page_put", 1, 2, length=64)
+    owner = placement_order(made.history.nodes, [100] * 3, f"chaos\0{put.name}".encode(), 0, 1)[0]
+    made.outage("kill", 5, 6, target=f"n{owner}")
+    made.miss(30, 31, "page_get")
+    assert made.rules == []
+
+    made.history.outages.clear()
+    made.outage("kill", 5, 6, target=f"n{(owner + 1) % 3}")
+
+    assert made.rules == ["a lost page"]
+
+
+def test_a_lease_that_ends_loses_files_but_no_pages():
+    made = Made(lease_ns=2 * S)
+    made.put(1, 2)
+    made.do("page_put", 1, 2, length=64)
+    made.outage("pause", 5, 9)
+    made.miss(30, 31)
+    made.miss(30, 31, "page_get")
+
+    assert made.rules == ["a lost page"]
+
+
+def test_etcd_away_for_long_loses_all_files_but_a_cut_between_nodes_loses_none():
+    made = Made(lease_ns=2 * S, replicas=2)
+    made.put(1, 2)
+    made.outage("cut", 5, 9, target="n0")
+    made.miss(30, 31)
+    assert made.rules == ["a lost file"]
+
+    made.outage("pause", 12, 16, target=ETCD)
+
+    assert made.rules == []

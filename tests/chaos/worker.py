@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.content import content_of, runs_of
+from chaos.history import NAMESPACE
 from chaos.operation import (
     CONTENDED,
     MISS,
@@ -33,7 +34,6 @@ from chaos.operation import (
 from chaos.schedule import CHUNK_BYTES
 from gd2fs import Client, Corrupt, GD2FSError, InvalidRequest, Unavailable
 
-NAMESPACE = "chaos"
 PAGE_ROOM_BYTES = 1 << 20  # no page is longer
 CONNECT_S = 20.0
 

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from gd2fs.bench.board import Board
+from gd2fs.bench.cluster import commands as cluster_commands
 from gd2fs.bench.instances import MIB, Setup
 from gd2fs.bench.io import commands as io_commands
 from gd2fs.bench.model import find_model
@@ -75,6 +76,7 @@ bench_app = typer.Typer(
     help="Measure the path of the bytes, and real engines.",
 )
 io_commands.register(bench_app)
+cluster_commands.register(bench_app)
 
 
 def demo(arguments: Sequence[str]) -> int:

@@ -104,7 +104,7 @@ def io(
     )
     if not 1 <= repeat <= ROUNDS_MAX:
         raise InvalidRequest(f"`--repeat` is {repeat}", hint=f"give 1 to {ROUNDS_MAX}")
-    _check_writable(json_file)
+    check_writable(json_file)
     _check_drawable(chart)
     settings = Settings(
         rounds=min(repeat, QUICK_ROUNDS) if is_quick else repeat,
@@ -116,7 +116,7 @@ def io(
     machine, start_s = machine_facts(), time.monotonic()
     with Board() as board:
         outcome = Bench(settings, board).run(cases)
-    _write(json_file, as_json(outcome), machine)
+    write_json(json_file, as_json(outcome), machine)
     console = wide_console()
     print_report(outcome, console)
     if chart is not None:
@@ -138,11 +138,11 @@ def gil(
     A thread counts beside 64 MiB batches, then beside the same load from another process; and
     every kind of batch says how long it held the interpreter's lock.
     """
-    _check_writable(json_file)
+    check_writable(json_file)
     machine = machine_facts()
     with Board() as board:
         outcome = run_gil(rounds=rounds, seconds=seconds, arena=arena, board=board)
-    _write(json_file, outcome.as_dict(), machine)
+    write_json(json_file, outcome.as_dict(), machine)
     print_gil(outcome, wide_console())
 
 
@@ -158,7 +158,7 @@ def soak(
 
     Fails when a call does, when bytes differ, or when memory or open descriptors grow.
     """
-    _check_writable(json_file)
+    check_writable(json_file)
     machine = machine_facts()
     with Board() as board:
         outcome = run_soak(
@@ -169,13 +169,13 @@ def soak(
             arena=arena,
             board=board,
         )
-    _write(json_file, outcome.as_dict(), machine)
+    write_json(json_file, outcome.as_dict(), machine)
     print_soak(outcome, wide_console())
     if not outcome.is_good:
         raise GD2FSError("the soak failed", hint="the table and the lines below it say where")
 
 
-def _write(file: Path | None, facts: dict[str, Any], machine: dict[str, Any]) -> None:
+def write_json(file: Path | None, facts: dict[str, Any], machine: dict[str, Any]) -> None:
     if file is None:
         return
     origin = {"machine": machine, "date": machine["date"], "command": _command_line()}
@@ -193,13 +193,13 @@ def _command_line() -> str:
 
 
 def _check_drawable(file: Path | None) -> None:
-    _check_writable(file)
+    check_writable(file)
     if file is not None and importlib.util.find_spec("matplotlib") is None:
         raise InvalidRequest(
             "`matplotlib` is not installed", hint="run `pip install 'gd2fs[bench]'`"
         )
 
 
-def _check_writable(file: Path | None) -> None:
+def check_writable(file: Path | None) -> None:
     if file is not None and not file.absolute().parent.is_dir():
         raise InvalidRequest(f"no folder for {file}", hint="make it, or name another file")
