@@ -31,7 +31,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos chaos-planted wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -59,6 +59,9 @@ demo: $(STAMPS)/demo-extra ## set everything up and run the demo: real engines, 
 
 demo-kill: $(STAMPS)/demo-extra ## the same conversation goes on after its engine was killed
 	$(BIN)/gd2fs demo --kill $(DEMO_ARGS)
+
+demo-kill-node: $(STAMPS)/etcd-deps $(STAMPS)/demo-extra ## and after one of three nodes was killed that keep two copies, on etcd
+	$(BIN)/gd2fs demo --kill-node $(DEMO_ARGS)
 
 bench: $(STAMPS)/demo-extra ## the two topologies, without the demo's defaults
 	$(BIN)/gd2fs bench topology $(BENCH_ARGS)
@@ -139,6 +142,11 @@ $(STAMPS)/deps: .ci/deps
 $(STAMPS)/fio-deps: .ci/deps
 	@mkdir -p $(STAMPS)
 	@PYTHON="$(PYTHON)" .ci/deps fio
+	@touch $@
+
+$(STAMPS)/etcd-deps: .ci/deps
+	@mkdir -p $(STAMPS)
+	@PYTHON="$(PYTHON)" .ci/deps etcd
 	@touch $@
 
 $(STAMPS)/venv: $(STAMPS)/deps

@@ -2,7 +2,7 @@
 
 from gd2fs.bench.asking import Answer
 from gd2fs.bench.instances import MIB, Setup
-from gd2fs.bench.kill import Kill
+from gd2fs.bench.kill import Kill, NodeKill
 from gd2fs.bench.load import Played
 from gd2fs.bench.measures import arm_of
 from gd2fs.bench.topology import Outcome
@@ -17,7 +17,7 @@ def played(session, index, *, ttft_s, reused, sent_s=0.0, history=100, answer=(1
     return Played(turn, 0, Answer(sent_s, times, times[-1] + 0.5, answer, reused, computed))
 
 
-def outcome_of(before, after, *, kill=None, counts=None):
+def outcome_of(before, after, *, kill=None, node_kill=None, counts=None):
     """An outcome of two topologies' turns."""
     counts = counts or {"restore_failures": 0, "save_failures": 0}
     return Outcome(
@@ -31,6 +31,7 @@ def outcome_of(before, after, *, kill=None, counts=None):
         played_after=after,
         kill=kill,
         disagreeing=sum(not each.agrees for each in after),
+        node_kill=node_kill,
     )
 
 
@@ -42,3 +43,4 @@ def small_outcome(**more):
 
 
 KILL = Kill(pid=4321, signal="SIGKILL", turn=2, history_tokens_recomputed=0)
+NODE_KILL = NodeKill("n1", 99, "SIGKILL", 2, nodes=3, replicas=2, history_tokens_recomputed=0)

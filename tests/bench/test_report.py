@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.outcomes import KILL, outcome_of, played, small_outcome
+from bench.outcomes import KILL, NODE_KILL, outcome_of, played, small_outcome
 from rich.console import Console
 
 from gd2fs.bench.chart import write_chart
@@ -53,6 +53,13 @@ def test_a_kill_is_added_when_there_was_one():
         "turn": 2,
         "history_tokens_recomputed": 0,
     }
+
+
+def test_a_node_that_was_killed_is_told():
+    outcome = small_outcome(node_kill=NODE_KILL)
+
+    assert as_json(outcome)["node_kill"]["history_tokens_recomputed"] == 0
+    assert any("SIGKILL to node n1 (pid 99) after turn 2" in line for line in remarks_of(outcome))
 
 
 def test_one_wrong_token_is_told():

@@ -8,7 +8,7 @@ from rich.console import Console
 from gd2fs.bench.board import Board
 from gd2fs.bench.instances import Setup
 from gd2fs.bench.model import find_model
-from gd2fs.bench.topology import run_topology
+from gd2fs.bench.topology import Kills, run_topology
 from gd2fs.bench.workload import Workload
 from gd2fs.engines.llamacpp.bounce import bounce_root, remove_left_over
 from gd2fs.errors import InvalidRequest
@@ -30,9 +30,8 @@ WORKLOAD = Workload(
 def outcome():
     board = Board(Console(file=io.StringIO()))
     with board:
-        return run_topology(
-            WORKLOAD, Setup(model=MODEL, instances=2, memory_mib=256), board, has_kill=True
-        )
+        setup = Setup(model=MODEL, instances=2, memory_mib=256)
+        return run_topology(WORKLOAD, setup, board, kills=Kills(engine=True, node=True))
 
 
 def test_every_answer_is_the_references_token_for_token(outcome):
@@ -57,3 +56,7 @@ def test_the_killed_engine_leaves_no_bounce_directory(outcome):
 
 def test_nothing_is_computed_again_after_a_sigkill(outcome):
     assert outcome.kill.history_tokens_recomputed == 0
+
+
+def test_nothing_is_computed_again_after_a_node_was_killed(outcome):
+    assert outcome.node_kill.history_tokens_recomputed == 0

@@ -44,6 +44,12 @@ Charts = Annotated[Path, typer.Option(metavar="FOLDER", help="Draw topology.png 
 HasKill = Annotated[
     bool, typer.Option("--kill", help="Also end an engine with SIGKILL in a conversation")
 ]
+HasNodeKill = Annotated[
+    bool,
+    typer.Option(
+        "--kill-node", help="Also end one of three nodes that keep two copies (needs etcd)"
+    ),
+]
 Questions = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="JSON lines with `turns` to ask (else generated texts)"),
@@ -103,6 +109,7 @@ def topology(
     json_file: Json = None,
     charts: Charts = CHARTS_DEFAULT,
     has_kill: HasKill = False,
+    has_node_kill: HasNodeKill = False,
     questions: Questions = None,
     sessions: Sessions = _defaults.sessions,
     rounds: Rounds = _defaults.rounds,
@@ -126,7 +133,7 @@ def topology(
         raise InvalidRequest(f"no engine `{engine}`", hint=f"engines: {', '.join(ENGINES)}")
     from gd2fs.bench.chart import write_chart  # what needs the extra `demo`
     from gd2fs.bench.report import print_report
-    from gd2fs.bench.topology import run_topology
+    from gd2fs.bench.topology import Kills, run_topology
 
     import_xllamacpp()
     _check_installed("matplotlib")
@@ -152,7 +159,7 @@ def topology(
     start_s = time.monotonic()
     signal.signal(signal.SIGTERM, _terminated)
     with Board() as board:
-        outcome = run_topology(workload, setup, board, has_kill=has_kill)
+        outcome = run_topology(workload, setup, board, kills=Kills(has_kill, has_node_kill))
     if json_file is not None:
         json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
     console = Console(highlight=False)

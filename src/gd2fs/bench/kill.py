@@ -1,4 +1,4 @@
-"""Kill: an engine is ended in the middle of a conversation, which goes on elsewhere."""
+"""Kill: an engine or a node is ended in the middle of a conversation, which goes on."""
 
 from __future__ import annotations
 
@@ -28,6 +28,29 @@ class Kill:
     history_tokens_recomputed: int
 
 
+@dataclass(frozen=True, slots=True)
+class NodeKill:
+    """As ``Kill``, of a node of the store.
+
+    Attributes:
+        node: Its name: the one that held most of the conversation.
+        pid: Of it.
+        signal: That ended it.
+        turn: Number of the turn after which it was killed, from 1.
+        nodes: How many there were.
+        replicas: How many of them had a copy of everything.
+        history_tokens_recomputed: By all turns after that.
+    """
+
+    node: str
+    pid: int
+    signal: str
+    turn: int
+    nodes: int
+    replicas: int
+    history_tokens_recomputed: int
+
+
 async def play_and_kill(
     turns: Sequence[Turn],
     workload: Workload,
@@ -36,18 +59,45 @@ async def play_and_kill(
     report: Callable[[Played], None],
 ) -> tuple[Kill, list[Played]]:
     """Play one conversation; after half of its turns the engine of the last one gets SIGKILL."""
-    killed_after = (len(turns) - 1) // 2
     alive = list(range(len(instances)))
+
+    def end_engine(choice: int) -> int:
+        pid = instances[choice].child.pid
+        instances[choice].child.kill()
+        alive.remove(choice)
+        return pid
+
+    pid, played = await play_and_break(turns, workload, instances, alive, asker, report, end_engine)
+    after = middle_of(turns) + 1
+    return Kill(pid, "SIGKILL", after, played[after].history_recomputed), played
+
+
+async def play_and_break(
+    turns: Sequence[Turn],
+    workload: Workload,
+    instances: Sequence[Instance],
+    alive: Sequence[int],
+    asker: Asker,
+    report: Callable[[Played], None],
+    end_something: Callable[[int], int],
+) -> tuple[int, list[Played]]:
+    """Play one conversation on those ``alive``, and end something after half of its turns.
+
+    Args:
+        end_something: Gets the instance of the last turn, and returns the pid of what it ended.
+    """
     played: list[Played] = []
     pid = 0
     for turn in turns:
-        choice = workload.instance_of(turn.session, turn.index, alive)
+        choice = workload.instance_of(turn.session, turn.index, list(alive))
         answer = await ask_turn(asker, instances[choice].address, turn)
         played.append(Played(turn, choice, answer))
         report(played[-1])
-        if turn.index == killed_after:
-            pid = instances[choice].child.pid
-            instances[choice].child.kill()
-            alive.remove(choice)
-    recomputed = played[killed_after + 1].history_recomputed
-    return Kill(pid, "SIGKILL", killed_after + 1, recomputed), played
+        if turn.index == middle_of(turns):
+            pid = end_something(choice)
+    return pid, played
+
+
+def middle_of(turns: Sequence[Turn]) -> int:
+    """Index of the turn after which something is ended."""
+    return (len(turns) - 1) // 2

@@ -111,4 +111,11 @@ def remarks_of(outcome: Outcome) -> list[str]:
             f"kill: {kill.signal} to the engine (pid {kill.pid}) after turn {kill.turn}; the next "
             f"turn, on another one, computed {kill.history_tokens_recomputed} tokens of history"
         )
+    if outcome.node_kill is not None:
+        gone = outcome.node_kill
+        lines.append(
+            f"kill: {gone.signal} to node {gone.node} (pid {gone.pid}) after turn {gone.turn}, one "
+            f"of {gone.nodes} with {gone.replicas} copies of everything; the turns after it "
+            f"computed {gone.history_tokens_recomputed} tokens of history"
+        )
     return lines

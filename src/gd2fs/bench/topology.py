@@ -28,10 +28,16 @@ from gd2fs.bench.instances import (
     start_node,
     store_options,
 )
-from gd2fs.bench.kill import Kill, play_and_kill
+from gd2fs.bench.kill import Kill, NodeKill, play_and_kill
 from gd2fs.bench.load import Played, play
 from gd2fs.bench.machine import machine_facts, usable_cores
 from gd2fs.bench.measures import Arm, agreement, arm_of, ratios_of
+from gd2fs.bench.node_kill import (
+    check_replicated_store,
+    options_of,
+    play_and_kill_node,
+    replicated_store,
+)
 from gd2fs.bench.reference import make_script
 from gd2fs.bench.workload import USER_ENDS, Script, Workload, session_texts
 from gd2fs.engines.llamacpp.bounce import bounce_root, remove_left_over
@@ -58,6 +64,7 @@ class Outcome:
     played_after: list[Played]
     kill: Kill | None
     disagreeing: int
+    node_kill: NodeKill | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON can hold it."""
@@ -70,18 +77,34 @@ class Outcome:
             "engine": self.engine,
             "machine": self.machine,
         }
-        return result | ({"kill": asdict(self.kill)} if self.kill else {})
+        kills = {"kill": self.kill, "node_kill": self.node_kill}
+        return result | {name: asdict(kill) for name, kill in kills.items() if kill}
 
 
-def run_topology(workload: Workload, setup: Setup, board: Board, *, has_kill: bool) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Kills:
+    """What is ended with SIGKILL, each in a conversation of its own."""
+
+    engine: bool = False
+    node: bool = False
+
+    @property
+    def count(self) -> int:
+        """Conversations that they need."""
+        return self.engine + self.node
+
+
+def run_topology(workload: Workload, setup: Setup, board: Board, *, kills: Kills) -> Outcome:
     """Run all stages. Call from the main thread.
 
     Raises:
         InvalidRequest: A setting is wrong, or does not fit the others.
         Unavailable: A process did not start, or broke off.
     """
+    if kills.node:
+        check_replicated_store()
     with tempfile.TemporaryDirectory(prefix="gd2fs-demo-") as directory:
-        return asyncio.run(Run(workload, setup, board, Path(directory)).run(has_kill=has_kill))
+        return asyncio.run(Run(workload, setup, board, Path(directory)).run(kills))
 
 
 class Run:
@@ -95,14 +118,17 @@ class Run:
         self._machine = machine_facts()
         self._shape: ModelShape = read_shape(setup.model)
 
-    async def run(self, *, has_kill: bool) -> Outcome:
+    async def run(self, kills: Kills) -> Outcome:
         """All stages, one after the other."""
         self._private_cache_mib(self._reference_ctx())  # refuses what cannot fit before long work
-        script = await self._reference(has_kill=has_kill)
+        script = await self._reference(kills)
         ctx = _round_up(max(len(turn.prompt) + len(turn.answer) for s in script for turn in s) + 1)
         sessions = script[: self._workload.sessions]
         before, played_before = await self._private(sessions, ctx)
-        after, played_after, kill, played_kill = await self._shared(script, ctx)
+        rest = script[self._workload.sessions :]
+        of_engine, of_node = rest[: kills.engine], rest[kills.engine :]
+        after, played_after, kill, more = await self._shared(sessions, of_engine, ctx)
+        node_kill, last = await self._shared_by_several(of_node, ctx)
         return Outcome(
             workload=self._workload,
             setup=self._setup,
@@ -113,14 +139,14 @@ class Run:
             played_before=played_before,
             played_after=played_after,
             kill=kill,
-            disagreeing=sum(not each.agrees for each in played_after + played_kill),
+            disagreeing=sum(not each.agrees for each in played_after + more + last),
+            node_kill=node_kill,
         )
 
-    async def _reference(self, *, has_kill: bool) -> Script:
+    async def _reference(self, kills: Kills) -> Script:
         count = self._workload.sessions
-        texts = session_texts(self._workload, count + has_kill)
-        if has_kill:
-            texts[count] = texts[count][:KILL_ROUNDS_MAX]
+        texts = session_texts(self._workload, count + kills.count)
+        texts[count:] = [each[:KILL_ROUNDS_MAX] for each in texts[count:]]
         instances = min(usable_cores() // self._setup.threads or 1, self._setup.instances)
         total = sum(map(len, texts))
         with self._board.stage("reference, caches kept", total) as stage, self._children() as own:
@@ -149,9 +175,8 @@ class Run:
                 return await self._measure(script, instances, asker, stage)
 
     async def _shared(
-        self, script: Script, ctx: int
+        self, sessions: Script, rest: Script, ctx: int
     ) -> tuple[Arm, list[Played], Kill | None, list[Played]]:
-        sessions, rest = script[: self._workload.sessions], script[self._workload.sessions :]
         total = sum(map(len, sessions))
         with self._children() as own:
             with self._board.stage("B: GD2FS", total) as stage:
@@ -167,6 +192,23 @@ class Run:
                         rest[0], self._workload, instances, asker, _reporter(stage)
                     )
                     return arm, played, kill, more
+
+    async def _shared_by_several(
+        self, rest: Script, ctx: int
+    ) -> tuple[NodeKill | None, list[Played]]:
+        if not rest:
+            return None, []
+        with (
+            self._children() as own,
+            self._board.stage("B: a node is killed", len(rest[0])) as stage,
+        ):
+            folder = Path(tempfile.mkdtemp(dir=self._directory))
+            with replicated_store(folder, memory_mib=self._setup.memory_mib) as nodes:
+                instances = self._start(own, ctx, options_of(nodes))
+                async with Asker() as asker:
+                    return await play_and_kill_node(
+                        rest[0], self._workload, instances, nodes, asker, _reporter(stage)
+                    )
 
     async def _measure(
         self, script: Script, instances: list[Instance], asker: Asker, stage: Stage
