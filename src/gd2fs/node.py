@@ -8,6 +8,7 @@ import hashlib
 import ipaddress
 import logging
 import socket
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -53,13 +54,20 @@ class Node:
         self._is_stopping = False
 
     @classmethod
-    def start(cls, config: NodeConfig, *, is_traceable: bool = True) -> Node:
+    def start(
+        cls,
+        config: NodeConfig,
+        *,
+        is_traceable: bool = True,
+        is_ended: threading.Event | None = None,
+    ) -> Node:
         """Open the arena, listen, and become a member of the cluster.
 
         Args:
             config: What it is told.
             is_traceable: False: from now on no debugger of this user reaches the memory of this
                 whole process, and it leaves no core dump.
+            is_ended: Set from another thread or a signal, it ends a wait for the name to be free.
 
         Raises:
             InvalidRequest: An address, the arena or the place in the cluster cannot be had, or a
@@ -71,7 +79,7 @@ class Node:
             directory = StateDirectory(config.state_dir) if config.state_dir else None
             if directory:
                 undo.enter_context(directory)
-            provider, identity, own_hash = _provider_of(config, listen, directory)
+            provider, identity, own_hash = _provider_of(config, listen, directory, is_ended)
             first = provider.first_map()
             server = _server_of(
                 config, listen, provider.kind, identity, own_hash, first, is_traceable
@@ -171,7 +179,10 @@ class Node:
 
 
 def _provider_of(
-    config: NodeConfig, listen: list[str], directory: StateDirectory | None
+    config: NodeConfig,
+    listen: list[str],
+    directory: StateDirectory | None,
+    is_ended: threading.Event | None,
 ) -> tuple[Provider, Identity, bytes]:
     """How this node is a member, who it is, and what nodes of one cluster have in common."""
     if config.etcd is None:
@@ -192,6 +203,7 @@ def _provider_of(
         join=EtcdJoin(
             config.lease_s, config.ramp_s, config.weight, config.replicas, away_ms=away_ms
         ),
+        is_ended=is_ended,
     )
     text = f"etcd\n{config.cluster}".encode()
     return etcd, identity, hashlib.blake2b(text, digest_size=LIST_HASH_BYTES).digest()

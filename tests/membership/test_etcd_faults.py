@@ -135,6 +135,23 @@ def test_the_next_endpoint_is_asked(own_etcd, own_members):
     assert own_members.start("a")[1].is_leased
 
 
+def test_another_endpoint_takes_over_at_once(members, shared_etcd):
+    with Proxy(shared_etcd.port) as first, Proxy(shared_etcd.port) as second:
+        apart = Members(EtcdSettings((first.endpoint, second.endpoint)))
+        _, core = apart.start("a")
+
+        first.cut()
+        before = core.until_ms
+        wait_until(lambda: core.until_ms > before + 1000, "keep-alives")
+        first.mend()
+        second.cut()
+        before = core.until_ms
+        wait_until(lambda: core.until_ms > before + 1000, "keep-alives")
+
+        assert len({told.states["a"] for told in core.maps}) == 1
+        apart.end()
+
+
 def test_an_etcd_that_is_not_there_is_said_in_a_line(tmp_path):
     link = EtcdLink(EtcdSettings(("http://127.0.0.1:1",)), 1.0)
 

@@ -129,6 +129,19 @@ def test_two_processes_of_one_name_are_refused(nodes):
     assert "--name" in refused.value.hint
 
 
+def test_a_node_that_waits_for_its_name_can_be_ended(own_etcd, tmp_path):
+    options = ("--lease", "600")
+    with Cluster(1, "32MiB", str(tmp_path), etcd=own_etcd.endpoint, options=options) as nodes:
+        first = nodes.members[0]
+        waiting = NodeProcess("n0", 0, list(first.command), first.log + ".again")
+        waiting.command[waiting.command.index("--listen") + 1] = "tcp://127.0.0.1:0"
+        first.kill()
+        waiting.launch()
+        wait_until(lambda: "waiting for its end" in waiting.last_words(), "waiting")
+
+        assert waiting.stop() == 0
+
+
 @pytest.mark.nodes_of(1)
 def test_a_node_grows_into_its_place(nodes, client):
     nodes.add("--ramp", "1", "--weight", "40")

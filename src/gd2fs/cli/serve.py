@@ -14,7 +14,7 @@ from gd2fs.cli.etcd import EtcdCaOption, EtcdCertOption, EtcdKeyOption, EtcdOpti
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import LEASE_S_DEFAULT, RAMP_S_DEFAULT, NodeConfig, etcd_settings
-from gd2fs.errors import Unavailable
+from gd2fs.errors import GD2FSError, Unavailable
 from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 
@@ -154,7 +154,13 @@ def serve(
 
 def _run(config: NodeConfig) -> None:
     is_ended = _end_on_signals()
-    with Node.start(config, is_traceable=False) as node:
+    try:
+        started = Node.start(config, is_traceable=False, is_ended=is_ended)
+    except GD2FSError:
+        if is_ended.is_set():
+            return
+        raise
+    with started as node:
         print(_ready_line(node), flush=True)
         while not is_ended.wait(LOOK_S) and not node.provider.is_over.is_set():
             pass

@@ -71,6 +71,7 @@ class EtcdProvider:
         addresses: Where others reach it.
         boot: No process of that name ever had it before.
         join: How it takes its place.
+        is_ended: Set from outside to end a wait for the name.
     """
 
     kind = "etcd"
@@ -84,6 +85,7 @@ class EtcdProvider:
         addresses: tuple[str, ...],
         boot: int,
         join: EtcdJoin | None = None,
+        is_ended: threading.Event | None = None,
     ) -> None:
         self.name = name
         self.is_over = threading.Event()
@@ -110,6 +112,7 @@ class EtcdProvider:
         self._is_draining = False
         self._trouble = ""
         self._is_stopping = threading.Event()
+        self._is_ended = is_ended or threading.Event()
         self._thread = threading.Thread(target=self._run, name="gd2fs-lease", daemon=True)
 
     # ---- the node's side -----------------------------------------------------------------------
@@ -152,8 +155,8 @@ class EtcdProvider:
         self._follower.start()
         self._follower.wait(lambda state: state.revision >= revision, JOIN_PATIENCE_S)
         end_ms = boottime_ms() + int(JOIN_PATIENCE_S * 1000)
-        while self._until_ms == 0 and boottime_ms() < end_ms and not self.is_over.is_set():
-            self._beat()
+        while not self._beat() and boottime_ms() < end_ms and not self.is_over.is_set():
+            self._is_stopping.wait(TURN_S)
         if self._until_ms == 0:
             raise Unavailable(
                 f"etcd at {self._keys.link.endpoint} does not say that {self.name} joined",
@@ -244,8 +247,8 @@ class EtcdProvider:
             if waited_ms < TURN_S * 1000:
                 log.info("`%s` is held by a lease: waiting for its end", self.name)
                 self._away_ms = 0
-            if self._is_stopping.wait(TURN_S):
-                raise Unavailable("the node was stopped while it waited", hint="start it again")
+            if self._is_ended.wait(TURN_S):
+                raise Unavailable("the node was ended while it waited", hint="start it again")
             state = self._keys.snapshot()
 
     def _twin(self, state: ClusterState) -> InvalidRequest:
@@ -262,9 +265,8 @@ class EtcdProvider:
         next_ms = boottime_ms() + self._beat_ms
         while not self._is_stopping.wait(TURN_S) and not self.is_over.is_set():
             try:
-                if boottime_ms() >= next_ms:
-                    self._beat()  # where it fails the next turn tries again
-                    next_ms = boottime_ms() + self._beat_ms
+                if boottime_ms() >= next_ms and self._beat():
+                    next_ms = boottime_ms() + self._beat_ms  # else the next turn tries again
                 self._take_step()
                 self._follow_wish()
                 self._put_what_is_wanted()
@@ -278,18 +280,18 @@ class EtcdProvider:
     def _beat_ms(self) -> int:
         return self._lease_s * 1000 // rules.BEATS_PER_LEASE
 
-    def _beat(self) -> None:
-        """One keep-alive, and what it says."""
+    def _beat(self) -> bool:
+        """One keep-alive, and what it says; whether it counts."""
         sent_ms = boottime_ms()
         beat = self._keys.keep_alive(self._lease)
         if beat.ttl_s <= 0:
             self._rejoin()
-            return
+            return False
         follower = self._must_follow()
         listing = self._keys.listing(follower.state.revision)
         if follower.is_lost:
             self._read_anew()
-            return
+            return False
         verdict = follower.judge(beat, listing, self._timeout_s)
         if verdict == Verdict.COUNTS:
             self._behind_since_ms = None
@@ -298,6 +300,7 @@ class EtcdProvider:
             self._give_up(HISTORY_LOST)
         elif verdict == Verdict.IS_BEHIND:
             self._fall_behind(sent_ms)
+        return verdict == Verdict.COUNTS
 
     def _count(self, sent_ms: int, ttl_s: int) -> None:
         if self._is_replaced(self._must_follow().state):
@@ -329,7 +332,6 @@ class EtcdProvider:
             self._step = rules.first_step(state, self.name, away_ms=away_ms, ramp_ms=self._ramp_ms)
         self._lease, self._granted_s = self._keys.grant(self._lease_s)
         self._put_own(expected_revision=state.revisions.get(NODES + self.name, 0))
-        self._beat()
 
     def _read_anew(self) -> None:
         """Make an epoch of one's own, and go on from there: nothing before it is known."""
