@@ -68,7 +68,8 @@ async def play_and_kill_node(
         nonlocal killed
         killed = _fullest(nodes)
         node = next(each for each in nodes.members if each.name == killed)
-        pid = node.process.pid
+        assert node.child is not None, "all run until now"
+        pid = node.child.pid
         node.kill()
         return pid
 

@@ -39,10 +39,9 @@ class NodeProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def process(self) -> subprocess.Popen[str]:
-        """What runs now; only between ``start`` and ``kill``."""
-        assert self.child is not None, f"{self.name} is not running"
-        return self.child.process
+    def process(self) -> subprocess.Popen[str] | None:
+        """What runs now; None before ``start`` and after ``kill``."""
+        return self.child.process if self.child else None
 
     @property
     def ready_line(self) -> str:
@@ -71,7 +70,8 @@ class NodeProcess:
 
     def send(self, number: int) -> None:
         """Send a signal and do not wait."""
-        self.process.send_signal(number)
+        assert self.child is not None, f"{self.name} is not running"
+        self.child.process.send_signal(number)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """Send a signal and wait for the end, killing after a while; the exit status."""

@@ -84,7 +84,7 @@ class Fleet:
 
     @property
     def node_pids(self) -> list[int]:
-        return [node.process.pid for node in self._cluster.members]
+        return [node.process.pid for node in self._cluster.members if node.process]
 
     @property
     def cp(self) -> str:
