@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "greeting.h"
 #include "janitor.h"
+#include "mover.h"
 #include "worker.h"
 
 namespace gd2fs::serve {
@@ -360,6 +361,8 @@ void Connection::work_small_requests() {
       ++replies.ends;
     } else if (first.is_long()) {
       park(std::move(first));
+    } else if (first.is_advice()) {
+      pass_on(std::move(first));
     } else if (first.run(node_, replies.bytes)) {
       ++replies.ends;
     } else {
@@ -381,6 +384,21 @@ void Connection::park(SmallRequest request) {
       }
     });
   });
+}
+
+void Connection::pass_on(SmallRequest advice) {
+  parked_.push_back({advice.request(), advice.op(), advice.items(), advice.deadline_ms()});
+  const auto reply = [&worker = worker_, id = id_,
+                      number = advice.request()](const std::vector<wire::ResponseItem>& answers) {
+    wire::Bytes response;
+    wire::encode_response(response, number, answers);
+    worker.post([&worker, id, number, response = std::move(response)] {
+      if (Connection* connection = worker.find(id)) {
+        connection->answered_elsewhere(number, response);
+      }
+    });
+  };
+  node_.mover->advise(advice.take_body(), advice.deadline_ms(), reply);
 }
 
 void Connection::answered_elsewhere(std::uint64_t request, const wire::Bytes& response) {

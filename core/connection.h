@@ -78,6 +78,7 @@ class Connection {
   void work();
   void work_small_requests();
   void park(SmallRequest request);
+  void pass_on(SmallRequest advice);
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
   void send(bool is_alone);

@@ -27,6 +27,7 @@ class Evictor {
   /// Tells the thread how much is in use now.
   void note_used(std::uint64_t used_bytes);
 
+  std::uint64_t below_bytes() const noexcept { return below_bytes_; }
   std::uint64_t evicted_pieces() const noexcept { return pieces_.load(); }
   std::uint64_t evicted_bytes() const noexcept { return bytes_.load(); }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cursor.h"
 #include "piece.h"
 
 namespace gd2fs {
@@ -39,6 +40,25 @@ class FileTable {
   std::vector<Piece*> some_of(std::string_view name, std::size_t count_max) const;
   /// The first file after `after`, in order of names, or nothing.
   const std::string* next_name(std::string_view after) const;
+  /// Calls for the pieces from `place` on, by whole chunks, until there were `count_min` of them.
+  /// Moves `place` on; false: that was the end.
+  template <class Visitor>
+  bool visit(FilePlace& place, std::size_t count_min, Visitor&& visitor) const {
+    std::size_t count = 0;
+    for (auto file = files_.lower_bound(place.name); file != files_.end(); ++file) {
+      const bool is_begun = file->first == place.name;
+      for (auto chunk = file->second.lower_bound(is_begun ? place.chunk : 0);
+           chunk != file->second.end(); ++chunk) {
+        if (count >= count_min) {
+          place = {file->first, chunk->first};
+          return true;
+        }
+        for (const Entry& entry : chunk->second) visitor(*entry.piece);
+        count += chunk->second.size();
+      }
+    }
+    return false;
+  }
 
   void add(Piece& piece);
   void remove(Piece& piece);

@@ -13,6 +13,7 @@
 #include "file_table.h"
 #include "name.h"
 #include "page_table.h"
+#include "store.h"
 
 namespace gd2fs {
 
@@ -29,13 +30,6 @@ std::int64_t clock_ms(clockid_t clock) noexcept {
   timespec now{};
   clock_gettime(clock, &now);
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
-std::uint64_t steady_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 std::uint64_t random_seed() {
@@ -191,6 +185,53 @@ PieceRef Index::find_latest(std::string_view name, std::uint64_t chunk, std::uin
   PieceRef expired;
   const std::lock_guard lock(shard.mutex);
   return give(shard, shard.files.find_latest(name, chunk, offset, length), is_use, expired);
+}
+
+std::vector<PieceRef> Index::find_live(std::string_view name, std::uint64_t chunk,
+                                       std::uint64_t tag, std::uint64_t offset,
+                                       std::uint64_t length) {
+  Shard& shard = shard_of(hash_of(name));
+  std::vector<PieceRef> found;
+  const std::lock_guard lock(shard.mutex);
+  const FileTable::Chunk* const pieces = shard.files.chunk(name, chunk);
+  if (pieces == nullptr) return found;
+  for (const auto& [own_tag, piece] : *pieces) {
+    const bool is_meant = tag == 0 || own_tag == tag;
+    const bool touches = piece->offset() - std::min(piece->offset(), offset) < length &&
+                         offset - std::min(piece->offset(), offset) < piece->length();
+    if (is_meant && touches && piece->state() == PieceState::live) found.push_back(piece->indexed_);
+  }
+  return found;
+}
+
+void Index::walk(Cursor& cursor,
+                 const std::function<void(const PieceRef&, std::uint64_t used_ns)>& visit) const {
+  if (cursor.is_over) return;
+  const Shard& shard = *shards_[cursor.shard];
+  const auto look = [&](const Piece& piece) {
+    if (piece.state() == PieceState::live) visit(piece.indexed_, piece.use_.used_ns);
+  };
+  const std::lock_guard lock(shard.mutex);
+  if (!cursor.is_in_files) {
+    const std::size_t buckets = shard.pages.buckets();
+    if (std::exchange(cursor.buckets, buckets) != buckets) cursor.bucket = 0;
+    const std::size_t end = std::min(cursor.bucket + BUCKETS_PER_STEP, buckets);
+    for (; cursor.bucket < end; ++cursor.bucket) shard.pages.visit(cursor.bucket, look);
+    cursor.is_in_files = cursor.bucket == buckets;
+    return;
+  }
+  if (shard.files.visit(cursor.file, BUCKETS_PER_STEP, look)) return;
+  const std::size_t next = cursor.shard + 1;
+  cursor = Cursor{};
+  cursor.shard = next;
+  cursor.is_over = next == SHARDS;
+}
+
+std::uint64_t Index::oldest_ns() const noexcept {
+  std::uint64_t oldest = NEVER;
+  for (const auto& shard : shards_)
+    oldest = std::min(oldest, shard->oldest_ns.load(std::memory_order_relaxed));
+  return oldest;
 }
 
 PieceRef Index::take_page(std::string_view name) {
@@ -374,7 +415,7 @@ void Index::enter(Shard& shard, const PieceRef& piece, PieceState state, Moment 
   else
     shard.staged.insert({piece->staged_ms_, piece.get()});
   if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
-  shard.policy.add(piece->use_, *piece, now.steady_ns);
+  shard.policy.add(piece->use_, *piece, now.steady_ns, now.steady_ns - piece->idle_ns_);
   shard.note_oldest();
 }
 

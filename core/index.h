@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "account.h"
+#include "cursor.h"
 #include "error.h"
 #include "ledger.h"
 #include "piece.h"
@@ -53,6 +54,14 @@ class Index {
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
   PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
                        std::uint64_t length, bool is_use);
+
+  /// See Store.
+  std::vector<PieceRef> find_live(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                                  std::uint64_t offset, std::uint64_t length);
+  void walk(Cursor& cursor,
+            const std::function<void(const PieceRef&, std::uint64_t used_ns)>& visit) const;
+  /// When the piece that is next to go was last used; the end of time without any.
+  std::uint64_t oldest_ns() const noexcept;
 
   /// These answer the removed piece, or nothing when it was not there.
   PieceRef take_page(std::string_view name);

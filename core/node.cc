@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "mover.h"
+
 namespace gd2fs::serve {
 namespace {
 
@@ -59,8 +61,16 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       views(store->arena().bytes()),
       records(RECORDS_MAX),
       peers(from.cluster, id, from.sockets),
+      mover(std::make_unique<Mover>(*this)),
       view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {
   peers.take_map(view_->map);
+  mover->take_map(view_);
+}
+
+/// Nobody may be asked by the mover any more, and no answer find it gone.
+Node::~Node() {
+  mover->stop();
+  peers.close();
 }
 
 wire::NodeStatus Node::status() const {
@@ -72,6 +82,9 @@ wire::NodeStatus Node::status() const {
   for (const wire::MapNode& each : now_in_force->map.nodes) {
     if (each.id == id) status.state = each.state;
   }
+  const Mover::Progress moves = mover->progress();
+  status.moves_left = moves.left;
+  status.moves_left_bytes = moves.left_bytes;
   status.arena_bytes = now.arena_bytes;
   status.arena_free_bytes = now.free_bytes;
   status.name = options.name;
@@ -106,6 +119,12 @@ ServerCounts Node::counts() const {
   now.view_bytes = views.bytes();
   now.records = records.count();
   now.epoch = view()->map.epoch;
+  const Mover::Progress moves = mover->progress();
+  now.moves_left = moves.left;
+  now.moves_left_bytes = moves.left_bytes;
+  now.is_settled = moves.is_settled;
+  now.moved = read(counters.moved);
+  now.moved_bytes = read(counters.moved_bytes);
   return now;
 }
 
@@ -127,6 +146,7 @@ bool Node::take_map(wire::Map map) {
   if (next->map.epoch <= view_->map.epoch) return false;
   view_ = std::move(next);
   peers.take_map(view_->map);
+  mover->take_map(view_);
   return true;
 }
 

@@ -24,7 +24,7 @@ namespace gd2fs::serve {
 struct Counters {
   std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
       misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0}, leases{0},
-      bytes_leased{0};
+      bytes_leased{0}, moved{0}, moved_bytes{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
     counter.fetch_add(by, std::memory_order_relaxed);
@@ -53,8 +53,11 @@ using ClusterViewRef = std::shared_ptr<const ClusterView>;
 
 inline constexpr std::size_t LOOKUPS_MAX = 64;  // of one request between two looks at the clock
 
+class Mover;
+
 struct Node {
   Node(const ServerOptions& from, std::unique_ptr<Store> opened);
+  ~Node();
 
   wire::NodeStatus status() const;
   ServerCounts counts() const;
@@ -82,6 +85,7 @@ struct Node {
   std::atomic<bool> is_stopping{false};
   std::atomic<std::int64_t> lease_until_ms{0};  // CLOCK_BOOTTIME; of no meaning with a static list
   std::atomic<bool> is_draining_wished{false};
+  const std::unique_ptr<Mover> mover;  // refers to all of the above
 
  private:
   mutable std::mutex view_mutex_;  // Guards: view_. Held to copy or replace it.

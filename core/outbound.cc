@@ -144,7 +144,12 @@ std::size_t Outbound::add_piece(Body& body, std::uint16_t item, std::size_t room
                            .offset = body.moved,
                            .tag = body.tag});
   BufferCursor unhashed = body.cursor;
-  for (std::size_t left = body.is_summed ? bytes : 0; left != 0;) {
+  if (!body.sums.empty()) {
+    const auto sums = body.sums.subspan(body.moved / BLOCK_BYTES, blocks);
+    table_.hashes.insert(table_.hashes.end(), sums.begin(), sums.end());
+  }
+  const bool is_to_sum = body.is_summed && body.sums.empty();
+  for (std::size_t left = is_to_sum ? bytes : 0; left != 0;) {
     const std::size_t block = std::min(left, BLOCK_BYTES);
     table_.hashes.push_back(unhashed.hash(block));
     left -= block;

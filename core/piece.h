@@ -1,4 +1,4 @@
-// Piece: what one write stored in one chunk. Immutable once staged; its memory lives as long as
+// Piece: what one write stored in one chunk. Its bytes are immutable once staged; its memory lives as long as
 // anyone refers to it.
 //
 // Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last
@@ -38,6 +38,21 @@ class Piece {
   std::uint64_t offset() const noexcept { return offset_; }   // in the chunk
   std::uint64_t length() const noexcept { return length_; }
   PieceState state() const noexcept { return state_.load(); }
+  /// How many copies of it there shall be; 0: as its namespace has.
+  std::uint8_t replicas() const noexcept { return replicas_.load(); }
+  void raise_replicas(std::uint8_t replicas) noexcept {
+    if (replicas > replicas_.load()) replicas_.store(replicas);
+  }
+  /// What is left of its time to live, rounded up; 0: it has none.
+  std::uint32_t ttl_left_s() const noexcept;
+  /// By the map of this epoch every owner has it, as far as this node knows; 0: nothing is known.
+  std::uint64_t settled_epoch() const noexcept { return settled_epoch_.load(); }
+  /// And this node is none of them: the copy here is one too many.
+  bool is_handed_over() const noexcept { return is_handed_over_.load(); }
+  void settle(std::uint64_t epoch, bool is_handed_over) noexcept {
+    is_handed_over_.store(is_handed_over);
+    settled_epoch_.store(epoch);
+  }
   /// What it takes of the arena.
   std::uint64_t taken_bytes() const noexcept { return whole_grains(length_); }
 
@@ -75,6 +90,10 @@ class Piece {
   std::atomic<PieceState> state_{PieceState::filling};
   std::atomic<bool> has_records_{false};
   bool is_page_ = false;
+  std::atomic<std::uint64_t> settled_epoch_{0};
+  std::uint64_t idle_ns_ = 0;  // how long it had not been used when it came
+  std::atomic<std::uint8_t> replicas_{0};
+  std::atomic<bool> is_handed_over_{false};
   std::vector<Extent> extents_;
   std::vector<std::uint64_t> hashes_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "mover.h"
+
 namespace gd2fs::serve {
 namespace {
 
@@ -18,6 +20,19 @@ std::uint64_t body_bytes(const wire::Request& body) {
     sum += std::min<std::uint64_t>(item.length, PAGE_BYTES_MAX + 1);
   }
   return sum;
+}
+
+std::uint8_t replicas_of(std::uint32_t sink) {
+  return static_cast<std::uint8_t>(std::min<std::uint32_t>(sink & 0xff, REPLICAS_MAX));
+}
+
+std::uint64_t idle_ms_of(std::uint32_t sink) { return (sink >> 8) * wire::IDLE_STEP_MS; }
+
+/// By which map the piece was brought here. One that was moved is looked at again: whether its
+/// mover has lived to bring it to all others is not known.
+std::uint64_t writer_epoch(const Node& node, const wire::RequestHead& head) {
+  if (head.priority == wire::PRIORITY_MOVE) return 0;
+  return head.map_epoch != 0 ? head.map_epoch : node.mover->epoch();
 }
 
 }  // namespace
@@ -69,6 +84,8 @@ void Receiver::reserve(Offer& offer, std::size_t index) {
   item.status = offered_item_fault(wanted);
   if (item.status != Status::ok) return;
   const bool is_page = (wanted.flags & wire::ITEM_PAGE) != 0;
+  const wire::RequestHead& head = offer.body.head;
+  const bool is_moved = head.priority == wire::PRIORITY_MOVE;
   if (filling_bytes_ > 0 && filling_bytes_ + wanted.length > node_.filling_bytes_max) {
     const bool is_here =
         is_page ? node_.store->find_page(wanted.name, false) != nullptr
@@ -82,7 +99,11 @@ void Receiver::reserve(Offer& offer, std::size_t index) {
                                             .tag = wanted.tag,
                                             .offset = wanted.offset,
                                             .length = wanted.length,
-                                            .ttl_s = wanted.ttl_s});
+                                            .ttl_s = wanted.ttl_s,
+                                            .replicas = replicas_of(wanted.sink),
+                                            .epoch = writer_epoch(node_, head),
+                                            .idle_ms = is_moved ? idle_ms_of(wanted.sink) : 0,
+                                            .is_moved = is_moved});
   item.status = reserved.status;
   if (reserved.status != Status::ok) return;
   item.piece = std::move(reserved.piece);
@@ -211,6 +232,7 @@ void Receiver::complete(Offer& offer, std::size_t index) {
   const Status status =
       piece->is_page() ? node_.store->publish_page(piece) : node_.store->stage(piece);
   if (status == Status::ok && !piece->is_page()) remember_staged(*piece);
+  if (status == Status::ok && piece->is_page()) node_.mover->note(*piece);
   let_go(offer, index, status);
 }
 

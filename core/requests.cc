@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "answer.h"
+#include "mover.h"
 #include "name.h"
 
 namespace gd2fs::serve {
@@ -139,13 +140,20 @@ wire::ResponseItem SmallRequest::answer(Node& node, const wire::Item& item) {
     case Op::commit: return from_record(commit(node, item));
     case Op::truncate: return from_record(node.records.truncate(item.name, item.gen, item.length));
     case Op::unlink: return unlink(node, item);
-    case Op::publish:
-      return only(node.store->publish(item.name, item.chunk, item.tag, item.offset));
+    case Op::publish: return publish(node, item);
     case Op::is_listed:
       return node.records.is_listed(item.name, item.chunk, item.tag, seq) ? only(Status::ok, 0, seq)
                                                                           : only(Status::miss);
     default: return only(Status::invalid);
   }
+}
+
+wire::ResponseItem SmallRequest::publish(Node& node, const wire::Item& item) {
+  const Status status = node.store->publish(item.name, item.chunk, item.tag, item.offset);
+  if (status != Status::ok) return only(status);
+  const PieceRef piece = node.store->find_piece(item.name, item.chunk, item.tag, false);
+  if (piece != nullptr) node.mover->note(*piece);
+  return only(status);
 }
 
 wire::ResponseItem SmallRequest::unlink(Node& node, const wire::Item& item) {

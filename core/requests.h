@@ -22,6 +22,10 @@ class SmallRequest {
   /// stream's thread.
   bool is_long() const;
 
+  /// Does it need other nodes? Then the mover has to carry it out.
+  bool is_advice() const noexcept { return op() == wire::Op::advise; }
+  wire::Request take_body() { return std::move(body_); }
+
   /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is
   /// in `out`.
   bool run(Node& node, wire::Bytes& out, bool is_patient = false);
@@ -32,6 +36,7 @@ class SmallRequest {
   void step(Node& node, const wire::Item& item);
   void respond(Node& node, wire::Bytes& out);
   wire::ResponseItem answer(Node& node, const wire::Item& item);
+  wire::ResponseItem publish(Node& node, const wire::Item& item);
   wire::ResponseItem unlink(Node& node, const wire::Item& item);
   wire::ResponseItem drop(Node& node, const wire::Item& item);
   bool is_present(Node& node, const wire::Item& item);

@@ -40,6 +40,17 @@ void Rpc::add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes) {
   request.items.push_back(std::move(item));
 }
 
+void Rpc::add_stored(wire::Item item, std::span<const std::span<std::byte>> runs,
+                     std::span<const std::uint64_t> sums) {
+  Body body;
+  body.first = memory.size();
+  body.bytes = item.length;
+  body.sums = sums;
+  for (const auto& run : runs) memory.push_back({run.data(), run.size()});
+  bodies.push_back(body);
+  request.items.push_back(std::move(item));
+}
+
 void Rpc::add_view(wire::Item item, bool is_verifying) {
   is_verifying_view = is_verifying;
   Body body;

@@ -24,6 +24,7 @@ struct Body {
   std::uint64_t tag = 0;    // of the received pieces
   bool is_corrupt = false;
   bool is_summed = true;  // an upload's sums are made here, and go with it
+  std::span<const std::uint64_t> sums;  // or these go with it: made when the bytes were written
   BufferCursor cursor;    // at `moved`
 };
 
@@ -64,6 +65,9 @@ struct Rpc {
   void reserve(std::size_t items);
   /// Adds an item with its memory.
   void add(wire::Item item, BufferCursor& memory_at, std::uint64_t bytes);
+  /// Adds an item that is stored here, with its sums. `done` keeps both alive.
+  void add_stored(wire::Item item, std::span<const std::span<std::byte>> runs,
+                  std::span<const std::uint64_t> sums);
   /// Adds an item with ITEM_VIEW: at most its length, looked at where it lies.
   void add_view(wire::Item item, bool is_verifying);
   void add(wire::Item item) { request.items.push_back(std::move(item)); }

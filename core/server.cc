@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "janitor.h"
+#include "mover.h"
 #include "node.h"
 #include "transport/tcp.h"
 #include "transport/unix.h"
@@ -78,6 +79,9 @@ Result<bool> check(const ServerOptions& options) {
     return Error{"no address to listen on", "give at least one `ADDR:PORT`"};
   }
   if (Error fault = tcp::settings_fault(options.sockets); !fault.message.empty()) return fault;
+  if (options.move_bytes_per_s == 0 || options.move_bytes_on_way == 0) {
+    return Error{"no bytes may be moved between nodes", "choose 1 byte a second or more"};
+  }
   if (options.threads == 0 || options.threads > THREADS_MAX) {
     return Error{std::to_string(options.threads) + " threads",
                  "choose 1 to " + std::to_string(THREADS_MAX)};
@@ -94,6 +98,7 @@ Result<bool> check(const ServerOptions& options) {
 
 Server::State::~State() {
   node.is_stopping.store(true, std::memory_order_relaxed);
+  node.mover->stop();
   for (const auto& worker : workers) worker->stop();
   janitor.stop();
   node.peers.close();

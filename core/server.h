@@ -35,6 +35,8 @@ struct ServerOptions {
                                                     // the bytes held for it is cut off
   bool is_shared = true;     // readers of this user may map the arena, where its kind allows it
   bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
+  std::uint64_t move_bytes_per_s = GiB;        // that the node's own moves take at most
+  std::uint64_t move_bytes_on_way = 64 * MiB;  // of these, not answered yet
   StoreOptions store;
   tcp::SocketSettings sockets;
 };
@@ -44,6 +46,11 @@ struct ServerCounts {
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
                 records = 0, epoch = 0;
+  std::uint64_t moves_left = 0;  // pieces yet to be looked at, or on their way, after a new map
+  std::uint64_t moves_left_bytes = 0;
+  std::uint64_t moved = 0;  // copies brought to other nodes
+  std::uint64_t moved_bytes = 0;
+  bool is_settled = true;           // every piece is where the map in force says
   std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
   std::uint64_t cut_off = 0;        // readers that did not take what was held for them

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <iterator>
 #include <map>
@@ -21,6 +22,11 @@ namespace {
 
 constexpr std::size_t FILE_STEP_PIECES = 64;  // of a dropped file, under one hold of a lock
 
+/// At most as long as the clock has run.
+std::uint64_t idle_ns(const PieceSpec& spec) {
+  return std::min(spec.idle_ms, steady_ns() / 2'000'000) * 1'000'000;
+}
+
 std::uint64_t share_of(std::uint64_t bytes, double share) {
   return static_cast<std::uint64_t>(static_cast<double>(bytes) * share);
 }
@@ -31,6 +37,13 @@ std::int64_t boottime_ms() noexcept {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+std::uint64_t steady_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 struct Store::State {
@@ -82,6 +95,7 @@ Reserved Store::reserve(const PieceSpec& spec) {
     return {Status::full, nullptr};
   if (has(spec)) return {Status::have, nullptr};
   const std::uint64_t bytes = whole_grains(spec.length);
+  if (spec.is_moved && would_go_next(spec, bytes)) return {Status::full, nullptr};
   std::uint64_t evicted = 0;
   for (;;) {
     const Account::Admission admission = state_->account.admit(bytes);
@@ -140,6 +154,16 @@ PieceRef Store::find_latest(std::string_view name, std::uint64_t chunk, std::uin
                             std::uint64_t length, bool is_use) {
   return state_->index.find_latest(name, chunk, offset, length, is_use);
 }
+
+std::vector<PieceRef> Store::find_live(std::string_view name, std::uint64_t chunk,
+                                       std::uint64_t tag, std::uint64_t offset,
+                                       std::uint64_t length) {
+  return state_->index.find_live(name, chunk, tag, offset, length);
+}
+
+void Store::walk(Cursor& cursor, const Visitor& visit) const { state_->index.walk(cursor, visit); }
+
+bool Store::drop(const PieceRef& piece) { return state_->index.take(piece) != nullptr; }
 
 bool Store::drop_page(std::string_view name) { return state_->index.take_page(name) != nullptr; }
 
@@ -216,9 +240,17 @@ StoreCounts Store::counts() const {
 
 const Arena& Store::arena() const { return state_->arena; }
 
+/// There is no room without eviction, and nothing here is older.
+bool Store::would_go_next(const PieceSpec& spec, std::uint64_t bytes) const {
+  if (state_->account.used_bytes() + bytes <= state_->evictor->below_bytes()) return false;
+  return steady_ns() - idle_ns(spec) <= state_->index.oldest_ns();
+}
+
 bool Store::has(const PieceSpec& spec) {
-  return spec.is_page ? find_page(spec.name, true) != nullptr
-                      : find_piece(spec.name, spec.chunk, spec.tag, false) != nullptr;
+  const PieceRef piece = spec.is_page ? find_page(spec.name, !spec.is_moved)
+                                      : find_piece(spec.name, spec.chunk, spec.tag, false);
+  if (piece != nullptr) piece->raise_replicas(spec.replicas);
+  return piece != nullptr;
 }
 
 // The bytes are admitted: the account holds them as filling.
@@ -233,6 +265,9 @@ PieceRef Store::make_piece(const PieceSpec& spec) {
   made.offset_ = spec.offset;
   made.length_ = spec.length;
   made.expires_ms_ = spec.ttl_s == 0 ? 0 : boottime_ms() + std::int64_t{spec.ttl_s} * 1000;
+  made.replicas_ = spec.replicas;
+  made.settled_epoch_ = spec.epoch;
+  made.idle_ns_ = idle_ns(spec);
   made.arena_ = state_->arena.memory().data();
   made.hashes_.resize(wire::blocks_of(spec.length));
   // The allocator frees before the account does: what is admitted is there.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arena.h"
+#include "cursor.h"
 #include "error.h"
 #include "piece.h"
 #include "wire.h"
@@ -36,6 +37,10 @@ struct PieceSpec {
   std::uint64_t offset = 0;  // in the chunk; 0 for a page
   std::uint64_t length = 0;  // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
   std::uint32_t ttl_s = 0;   // 0: none
+  std::uint8_t replicas = 0;  // 0: as the namespace has
+  std::uint64_t epoch = 0;    // of the map that its writer went by
+  std::uint64_t idle_ms = 0;  // since its last use, elsewhere
+  bool is_moved = false;      // from another node: nothing that was used later makes room for it
 };
 
 /// Every grain of the arena is in exactly one of these: their sum is `arena_bytes` (core.md 2.4).
@@ -60,7 +65,8 @@ class Store {
 
   /// Takes memory for a piece, evicting at most its size + EVICT_SLACK_BYTES.
   /// retry: too much is half-written (1/8 of the arena) or everything is held. full: it can never
-  /// fit. A single piece is admitted whenever nothing else is filling, however large.
+  /// fit, or it was moved and is older than all that is here. A single piece is admitted whenever
+  /// nothing else is filling, however large.
   Reserved reserve(const PieceSpec& spec);
 
   /// Makes a filled page readable. have: another complete value was there first; this one is freed.
@@ -81,6 +87,15 @@ class Store {
   PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
                        std::uint64_t length, bool is_use);
 
+  /// Live pieces of a chunk that touch a range of it, or the one of them that `tag` names.
+  std::vector<PieceRef> find_live(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                                  std::uint64_t offset, std::uint64_t length);
+  /// One small step through all live pages and pieces. `visit` runs under a lock: it only looks.
+  using Visitor = std::function<void(const PieceRef& piece, std::uint64_t used_ns)>;
+  void walk(Cursor& cursor, const Visitor& visit) const;
+
+  /// This very one. False: it is not here any more.
+  bool drop(const PieceRef& piece);
   bool drop_page(std::string_view name);
   bool drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
   /// All pieces of a file here. How many there were.
@@ -128,6 +143,7 @@ class Store {
   explicit Store(std::unique_ptr<State> state);  // for `open` alone: nobody else has a State
 
  private:
+  bool would_go_next(const PieceSpec& spec, std::uint64_t bytes) const;
   bool has(const PieceSpec& spec);
   PieceRef make_piece(const PieceSpec& spec);
   void write_records(Piece& piece);
@@ -138,5 +154,7 @@ class Store {
 
 /// CLOCK_BOOTTIME in milliseconds: goes on while the machine sleeps.
 std::int64_t boottime_ms() noexcept;
+/// CLOCK_MONOTONIC in nanoseconds: what uses are noted by.
+std::uint64_t steady_ns() noexcept;
 
 }  // namespace gd2fs

@@ -193,7 +193,9 @@ void Stream::start(RpcRef rpc) {
   rpc->rewind();
   rpc->request.head.deadline_ms = static_cast<std::uint32_t>(rpc->deadline_ms - now);
   const std::size_t eager_max = std::min<std::size_t>(challenge_.eager_bytes_max, EAGER_BYTES_MAX);
-  const bool is_eager = rpc->is_upload() && rpc->body_bytes() <= eager_max;
+  // What is moved may be there already: its bytes wait for the grant.
+  const bool is_moved = rpc->request.head.priority == wire::PRIORITY_MOVE;
+  const bool is_eager = rpc->is_upload() && !is_moved && rpc->body_bytes() <= eager_max;
   wire::Bytes& control = out_->control();
   const std::size_t at = control.size();
   wire::encode_request(control, request, is_eager ? wire::EAGER : std::uint8_t{0}, rpc->request);

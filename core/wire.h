@@ -165,6 +165,7 @@ inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
 inline constexpr std::uint16_t ITEM_REPLACE = 128;  // COMMIT: the file becomes just this write
 inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
+inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
 inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
@@ -191,6 +192,16 @@ class Name {
   std::unique_ptr<char[]> own_;
 };
 
+inline constexpr std::uint8_t PRIORITY_MOVE = 1;  // OFFER: from where else it is kept
+
+/// The sink of an OFFER: how many copies there shall be in the low byte; above, with PRIORITY_MOVE,
+/// how long the piece has not been used, in steps of IDLE_STEP_MS.
+inline constexpr std::uint64_t IDLE_STEP_MS = 16;
+inline constexpr std::uint32_t offer_sink(std::uint8_t replicas, std::uint64_t idle_ms) noexcept {
+  const std::uint64_t steps = (idle_ms + IDLE_STEP_MS - 1) / IDLE_STEP_MS;
+  return replicas | static_cast<std::uint32_t>(steps < 0xff'ffff ? steps : 0xff'ffff) << 8;
+}
+
 struct RequestHead {
   Op op = Op::ping;
   std::uint8_t priority = 0;
@@ -202,11 +213,13 @@ struct RequestHead {
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
 /// LIST: item 0 names the prefix or the namespace, an item 1 the name after which to go on.
 ///   8 B   EXISTS DROP LIST UNLINK PING DRAIN   name, flags
-///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED
+///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED ADVISE
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
 ///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
 ///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
-///         OFFER: where in the chunk, sink = replicas. Replicas: copies that there shall be, 0: as
+///         ADVISE: the pieces of that tag (0: all) that touch the range (length 0: the whole chunk)
+///         shall have `sink` copies; with ITEM_DONTNEED: one less.
+///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there shall be, 0: as
 ///         the namespace has.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
 ///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
@@ -245,7 +258,9 @@ std::optional<Request> decode_request(View table, std::uint16_t items);
 
 /// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk
 /// bytes (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
-/// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there.
+/// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there. ADVISE:
+/// length = the bytes that are where they shall be, or were dropped; have: this node is an owner and
+/// keeps them.
 struct ResponseItem {
   std::uint16_t item = 0;
   Status status = Status::ok;

@@ -40,6 +40,7 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::meta:
     case Op::create:
     case Op::publish:
+    case Op::advise:
     case Op::is_listed: return 48;
     case Op::commit:
     case Op::truncate: return 64;

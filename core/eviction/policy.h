@@ -24,7 +24,9 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
-  virtual void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns) = 0;
+  /// `used_ns`: now, or earlier when it comes from another node.
+  virtual void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns,
+                   std::uint64_t used_ns) = 0;
   virtual void use(EvictionHook& hook, std::uint64_t now_ns) = 0;
   virtual void remove(EvictionHook& hook) = 0;
   /// The one to go next, or nothing when there are none. Its `used_ns` orders it among other

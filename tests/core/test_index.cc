@@ -236,7 +236,8 @@ TEST_CASE("an LRU hands out the oldest, and what is used or passed over goes to 
   // The policy never looks into a piece: any address serves.
   alignas(Piece) static std::byte pieces[4][sizeof(Piece)];
   for (int i = 0; i < 4; ++i)
-    lru.add(hooks[i], *reinterpret_cast<Piece*>(pieces[i]), 10 + std::uint64_t(i));
+    lru.add(hooks[i], *reinterpret_cast<Piece*>(pieces[i]), 10 + std::uint64_t(i),
+            10 + std::uint64_t(i));
   lru.use(hooks[0], 20);
   CHECK(lru.candidate() == &hooks[1]);
   lru.passed_over(hooks[1], 21);

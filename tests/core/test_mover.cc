@@ -1,0 +1,413 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include "move_plan.h"
+#include "moving_cluster.h"
+#include "raw_peer.h"
+
+namespace gd2fs {
+namespace {
+
+using testing::RawPeer;
+using wire::Op;
+
+constexpr std::size_t PAGE_BYTES = 8 * KiB;
+constexpr std::size_t PAGES = 400;
+
+std::string name_of(std::size_t number) {
+  return page_name("pages", "key-" + std::to_string(number));
+}
+
+wire::Item page_item(std::size_t number, std::uint64_t length = PAGE_BYTES) {
+  wire::Item item;
+  item.name = name_of(number);
+  item.flags = wire::ITEM_PAGE;
+  item.length = length;
+  item.tag = 5;
+  return item;
+}
+
+/// The nodes as a reader sees them that asks each of them once.
+class Asker {
+ public:
+  explicit Asker(MovingCluster& cluster) : cluster_(cluster) {}
+
+  RawPeer& node(std::size_t at) {
+    auto found = peers_.find(at);
+    if (found == peers_.end())
+      found = peers_.emplace(at, RawPeer::greeted(cluster_.server(at))).first;
+    return found->second;
+  }
+  void put(std::size_t at, std::size_t number, std::uint64_t bytes = PAGE_BYTES) {
+    REQUIRE(node(at).put(page_item(number, bytes), random_bytes(bytes, number)) == Status::ok);
+  }
+  /// ok only with the right bytes.
+  Status get(std::size_t at, std::size_t number, std::uint64_t bytes = PAGE_BYTES) {
+    const testing::Fetched fetched = node(at).fetch(Op::get, {page_item(number, bytes)});
+    if (fetched.answers.at(0).status == Status::ok)
+      CHECK(fetched.bodies.at(0) == random_bytes(bytes, number));
+    return fetched.answers.at(0).status;
+  }
+  /// Says how many of the pages one of their owners does not have.
+  std::size_t missing(std::size_t count = PAGES) {
+    std::size_t missing = 0;
+    for (std::size_t number = 0; number < count; ++number)
+      for (const std::size_t at : cluster_.owners(name_of(number)))
+        missing += get(at, number) == Status::ok ? 0 : 1;
+    return missing;
+  }
+
+ private:
+  MovingCluster& cluster_;
+  std::map<std::size_t, RawPeer> peers_;
+};
+
+void fill(MovingCluster& cluster, std::size_t count = PAGES) {
+  Asker asker(cluster);
+  for (std::size_t number = 0; number < count; ++number)
+    for (const std::size_t at : cluster.owners(name_of(number))) asker.put(at, number);
+}
+
+TEST_CASE("three nodes become four: every page is at its owner, and no more moves than has to") {
+  MovingCluster cluster(4, 3, 1);
+  fill(cluster);
+  cluster.add(3);
+  cluster.start(3);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+  std::size_t of_new = 0;
+  for (std::size_t number = 0; number < PAGES; ++number)
+    of_new += cluster.owners(name_of(number)).front() == 3 ? 1 : 0;
+  CHECK(of_new > PAGES / 8);
+  CHECK(cluster.sum(&ServerCounts::moved) == of_new);
+  CHECK(cluster.sum(&ServerCounts::moved_bytes) == of_new * PAGE_BYTES);
+  // The copies at the former owners go.
+  CHECK(eventually([&] { return cluster.pages() == PAGES; }));
+  CHECK(Asker(cluster).missing() == 0);
+}
+
+TEST_CASE("a node that is drained ends with nothing, and the others have everything") {
+  MovingCluster cluster(3, 3, 2);
+  fill(cluster);
+  cluster.drain(1);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+  CHECK(eventually([&] { return cluster.server(1).counts().store.pages == 0; }));
+  cluster.stop(1);
+  cluster.remove(1);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+  CHECK(cluster.pages() == 2 * PAGES);
+}
+
+TEST_CASE("a node is lost: there are two copies of everything again, each sent once") {
+  MovingCluster cluster(4, 4, 2);
+  fill(cluster);
+  const std::uint64_t lost = cluster.server(2).counts().store.pages;
+  cluster.stop(2);
+  cluster.remove(2);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+  CHECK(cluster.pages() == 2 * PAGES);
+  CHECK(cluster.sum(&ServerCounts::moved) == lost);
+}
+
+TEST_CASE("a node that comes back empty under its name gets its copies again") {
+  MovingCluster cluster(3, 3, 2);
+  fill(cluster);
+  cluster.stop(0);
+  cluster.entry(0).boot += 1'000;
+  ServerOptions options = cluster.options_of(0);
+  options.boot = cluster.entry(0).boot;
+  cluster.start(0, options);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+}
+
+TEST_CASE("more copies and fewer copies, by the map") {
+  MovingCluster cluster(3, 3, 1);
+  fill(cluster);
+  cluster.set_replicas(3);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(cluster.pages() == 3 * PAGES);
+  cluster.set_replicas(2);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(eventually([&] { return cluster.pages() == 2 * PAGES; }));
+  CHECK(Asker(cluster).missing() == 0);
+}
+
+TEST_CASE("maps that follow each other while the walk runs") {
+  MovingCluster cluster(4, 2, 1);
+  fill(cluster);
+  cluster.add(2, 1);
+  cluster.add(3, 1);
+  cluster.start(2);
+  cluster.start(3);
+  for (std::uint32_t weight = 1; weight <= MovingCluster::WEIGHT; weight *= 2) {
+    cluster.entry(2).weight = cluster.entry(3).weight = weight;
+    cluster.apply();
+  }
+  cluster.drain(0);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+  CHECK(eventually([&] { return cluster.pages() == PAGES; }));
+}
+
+TEST_CASE("a page that came by an older map goes on to where it belongs") {
+  MovingCluster cluster(2, 1, 1);
+  cluster.add(1);
+  cluster.start(1);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  std::size_t number = 0;
+  while (cluster.owners(name_of(number)).front() != 1) ++number;
+  RawPeer writer = RawPeer::greeted(cluster.server(0));
+  wire::Request request;
+  request.head.op = Op::offer;
+  request.head.map_epoch = 1;
+  request.items.push_back(page_item(number));
+  wire::Bytes out;
+  wire::encode_request(out, ++writer.last_id, wire::EAGER, request);
+  writer.send(out);
+  writer.send_body(writer.last_id, 0, random_bytes(PAGE_BYTES, number));
+  REQUIRE(writer.answers(writer.last_id).at(0).status == Status::ok);
+  CHECK(!cluster.server(0).counts().is_settled);
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).get(1, number) == Status::ok);
+}
+
+// ---- files ---------------------------------------------------------------------------
+
+constexpr std::uint64_t TAG = 77;
+constexpr std::uint64_t PIECE_BYTES = 300 * KiB;
+
+wire::Item piece_item(std::size_t number, std::uint64_t chunk) {
+  wire::Item item;
+  item.name = "/files/file-" + std::to_string(number);
+  item.chunk = chunk;
+  item.offset = 4 * KiB;
+  item.length = PIECE_BYTES;
+  item.tag = TAG + number;
+  return item;
+}
+
+TEST_CASE("pieces of files move with their place, and are live where they arrive") {
+  constexpr std::size_t FILES = 12;
+  MovingCluster cluster(3, 2, 1);
+  {
+    Asker asker(cluster);
+    for (std::size_t number = 0; number < FILES; ++number) {
+      const wire::Item item = piece_item(number, number % 3);
+      RawPeer& owner = asker.node(cluster.owners(std::string(item.name), item.chunk).front());
+      REQUIRE(owner.put(item, random_bytes(PIECE_BYTES, number)) == Status::ok);
+      wire::Item publish = item;
+      publish.offset = 9;
+      REQUIRE(owner.answer(Op::publish, publish).status == Status::ok);
+    }
+  }
+  cluster.add(2);
+  cluster.start(2);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(cluster.server(2).counts().store.pieces > 0);
+  Asker asker(cluster);
+  for (std::size_t number = 0; number < FILES; ++number) {
+    wire::Item item = piece_item(number, number % 3);
+    RawPeer& owner = asker.node(cluster.owners(std::string(item.name), item.chunk).front());
+    for (const std::uint64_t tag : {item.tag, std::uint64_t{0}}) {  // 0: the latest that is live
+      item.tag = tag;
+      const testing::Fetched fetched = owner.fetch(Op::read, {item});
+      REQUIRE(fetched.answers.at(0).status == Status::ok);
+      CHECK(fetched.answers.at(0).seq == 9);
+      CHECK(fetched.bodies.at(0) == random_bytes(PIECE_BYTES, number));
+    }
+  }
+}
+
+// ---- advice --------------------------------------------------------------------------
+
+TEST_CASE("advice: copies for those who will read, and one less") {
+  MovingCluster cluster(3, 3, 1);
+  Asker asker(cluster);
+  const std::size_t owner = cluster.owners(name_of(0)).front();
+  asker.put(owner, 0);
+  wire::Item item = page_item(0, 0);
+  item.tag = 0;
+  item.sink = 3;
+  const wire::ResponseItem more = asker.node(owner).answer(Op::advise, item);
+  CHECK(more.status == Status::ok);
+  CHECK(more.length == PAGE_BYTES);
+  for (std::size_t at = 0; at < 3; ++at) CHECK(asker.get(at, 0) == Status::ok);
+  CHECK(asker.node(owner).answer(Op::advise, page_item(1, 0)).status == Status::miss);
+
+  // Its copies are three from now on, whoever changes.
+  cluster.entry(owner).weight += 1;
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(cluster.pages() == 3);
+
+  item.sink = 0;
+  item.flags |= wire::ITEM_DONTNEED;
+  CHECK(Asker(cluster).node(owner).answer(Op::advise, item).status == Status::have);
+  CHECK(Asker(cluster).get(owner, 0) == Status::ok);
+}
+
+TEST_CASE("advice about a node that cannot be reached is answered all the same") {
+  MovingCluster cluster(2, 2, 1);
+  Asker asker(cluster);
+  std::size_t number = 0;
+  while (cluster.owners(name_of(number)).front() != 0) ++number;
+  asker.put(0, number);
+  cluster.stop(1);
+  wire::Item item = page_item(number, 0);
+  item.sink = 2;
+  const auto answers = asker.node(0).answers(asker.node(0).ask(Op::advise, {item}, 0, 5'000));
+  CHECK(answers.at(0).status == Status::unavailable);
+}
+
+// ---- faults --------------------------------------------------------------------------
+
+TEST_CASE("a target that does not answer holds nobody up, and gets its pages once it does") {
+  MovingCluster cluster(4, 2, 1);
+  fill(cluster);
+  cluster.add(2);
+  cluster.add(3);
+  cluster.start(2);  // 3 is in the map, and not there
+  cluster.apply();
+  std::size_t of_third = 0;
+  for (std::size_t number = 0; number < PAGES; ++number)
+    of_third += cluster.owners(name_of(number)).front() == 2 ? 1 : 0;
+  CHECK(eventually([&] { return cluster.server(2).counts().store.pages == of_third; }));
+  CHECK(cluster.sum(&ServerCounts::moves_left) > 0);
+  cluster.start(3);
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+}
+
+TEST_CASE("a small target that is full keeps what was used later, and nothing waits for it") {
+  constexpr std::size_t SMALL = 16 * MiB;
+  constexpr std::uint64_t BYTES = 256 * KiB;
+  MovingCluster cluster(2, 1, 1);
+  Asker asker(cluster);
+  for (std::size_t number = 0; number < 80; ++number) asker.put(0, number, BYTES);
+  cluster.add(1, 1'000'000);  // nearly all is to go there
+  ServerOptions options = cluster.options_of(1);
+  options.store.arena.bytes = SMALL;
+  cluster.start(1, options);
+  for (std::size_t number = 1'000; number < 1'100; ++number) asker.put(1, number, BYTES);
+  const std::uint64_t before = cluster.server(1).counts().store.evicted_pieces;
+  CHECK(before > 0);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  // What came was older than all that is there; the newest of these is among those that stay.
+  CHECK(Asker(cluster).get(1, 1'099, BYTES) == Status::ok);
+  for (std::size_t number = 0; number < 80; ++number) {
+    Asker reader(cluster);
+    const bool is_somewhere = reader.get(0, number, BYTES) == Status::ok ||
+                              reader.get(1, number, BYTES) == Status::ok;
+    CHECK(is_somewhere);
+  }
+}
+
+TEST_CASE("a node that is stopped in the middle of its moves stops") {
+  MovingCluster cluster(2, 1, 1);
+  fill(cluster, PAGES);
+  cluster.stop(0);
+  ServerOptions options = cluster.options_of(0);
+  options.move_bytes_per_s = 64 * KiB;  // it would take a minute
+  cluster.start(0, options);
+  fill(cluster, PAGES);
+  cluster.add(1);
+  cluster.start(1);
+  cluster.apply();
+  REQUIRE(eventually([&] { return cluster.sum(&ServerCounts::moved) > 0; }));
+  CHECK(cluster.server(0).counts().moves_left > 0);
+  cluster.stop(0);
+  CHECK(cluster.server(1).counts().store.pages > 0);
+}
+
+// ---- the plan ------------------------------------------------------------------------
+
+wire::Map map_of(std::size_t nodes, std::uint8_t replicas) {
+  wire::Map map;
+  map.epoch = 1;
+  map.replicas = replicas;
+  for (std::size_t at = 0; at < nodes; ++at) {
+    wire::MapNode node;
+    node.id = node_id("n" + std::to_string(at));
+    node.boot = at + 1;
+    map.nodes.push_back(node);
+  }
+  return map;
+}
+
+TEST_CASE("whatever changes, every new owner has exactly one node that brings it a copy at once") {
+  std::mt19937_64 random(1);
+  std::size_t brought = 0;
+  for (std::size_t round = 0; round < 2'000; ++round) {
+    const auto replicas = static_cast<std::uint8_t>(1 + random() % 3);
+    const wire::Map before = map_of(5, replicas);
+    wire::Map after = before;
+    ++after.epoch;
+    for (wire::MapNode& node : after.nodes) {
+      if (random() % 4 == 0) node.weight = 1 + static_cast<std::uint32_t>(random() % 3);
+      if (random() % 6 == 0) node.state = wire::NodeState::draining;
+      if (random() % 6 == 0) ++node.boot;
+    }
+    if (random() % 3 == 0) after.nodes.erase(after.nodes.begin() + random() % 5);
+    const serve::ClusterView then(before), now(after);
+    const std::string name = name_of(round);
+    std::vector<NodeId> had;
+    for (const std::uint32_t at : then.placement.owners(name, 0, replicas)) {
+      const wire::MapNode& node = before.nodes[at];
+      for (const wire::MapNode& other : after.nodes)
+        if (other.id == node.id && other.boot == node.boot) had.push_back(node.id);
+    }
+    std::map<NodeId, std::size_t> offers;
+    for (const NodeId& holder : had) {
+      const auto plan = serve::plan_move(holder, &then, now, {.name = name});
+      for (const NodeId& target : plan.targets) {
+        CHECK(target != holder);
+        if (plan.is_first) ++offers[target];
+      }
+    }
+    for (const std::uint32_t at : now.placement.owners(name, 0, replicas)) {
+      const NodeId& owner = after.nodes[at].id;
+      const bool has_it = std::find(had.begin(), had.end(), owner) != had.end();
+      if (has_it || had.empty()) continue;
+      CHECK(offers[owner] == 1);
+      ++brought;
+    }
+  }
+  CHECK(brought > 500);
+}
+
+TEST_CASE("what stays the same asks nothing of anybody") {
+  const wire::Map before = map_of(4, 2);
+  wire::Map after = before;
+  ++after.epoch;
+  CHECK(serve::is_same_placement(before, after));
+  std::swap(after.nodes[0], after.nodes[2]);
+  CHECK(serve::is_same_placement(before, after));
+  after.nodes[1].boot += 1;
+  CHECK(!serve::is_same_placement(before, after));
+  after = before;
+  after.namespaces.push_back({"pages", 3});
+  CHECK(!serve::is_same_placement(before, after));
+  after = before;
+  after.nodes[3].state = wire::NodeState::draining;
+  CHECK(!serve::is_same_placement(before, after));
+  CHECK(serve::is_member(after, node_id("n3")));
+  CHECK(!serve::is_member(after, node_id("n9")));
+}
+
+}  // namespace
+}  // namespace gd2fs
