@@ -111,7 +111,7 @@ class BoundServer {
               bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes,
               const std::string& provider, std::uint64_t epoch, std::uint8_t replicas,
               const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
-              const std::vector<Member>& members) {
+              const std::vector<Member>& members, std::uint64_t move_bytes_per_s) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -132,6 +132,7 @@ class BoundServer {
     if (hold_silence_ms != 0) options.hold_silence_ms = hold_silence_ms;
     options.is_shared = is_shared;
     options.is_traceable = is_traceable;
+    if (move_bytes_per_s != 0) options.move_bytes_per_s = move_bytes_per_s;
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
@@ -240,6 +241,11 @@ class BoundServer {
     dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
     dict["epoch"] = counts.epoch;
+    dict["moves_left"] = counts.moves_left;
+    dict["moves_left_bytes"] = counts.moves_left_bytes;
+    dict["moved"] = counts.moved;
+    dict["moved_bytes"] = counts.moved_bytes;
+    dict["is_settled"] = counts.is_settled ? 1 : 0;
     return dict;
   }
 
@@ -267,7 +273,7 @@ void bind_server(nb::module_& module) {
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
                     const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                    std::uint32_t, const std::vector<Member>&>(),
+                    std::uint32_t, const std::vector<Member>&, std::uint64_t>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
@@ -275,7 +281,7 @@ void bind_server(nb::module_& module) {
            nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
            nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
            nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
-           nb::arg("members") = std::vector<Member>{})
+           nb::arg("members") = std::vector<Member>{}, nb::arg("move_bytes_per_s") = 0)
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)

@@ -16,7 +16,7 @@ constexpr std::int64_t PUBLISH_MS = 5'000;
 constexpr std::int64_t BACK_OFF_MIN_MS = 100;
 constexpr std::int64_t BACK_OFF_MAX_MS = 5'000;
 constexpr std::uint32_t RETRIES_MAX = 64;
-constexpr std::uint32_t RETRY_STEPS = 8;    // each RETRY_MS longer than the one before
+constexpr std::uint32_t RETRY_STEPS = 8;     // each RETRY_MS longer than the one before
 constexpr std::int64_t PATIENCE_MS = 1'000;  // with a node that has not spoken
 constexpr std::int64_t BURST_MS = 50;
 
@@ -79,7 +79,8 @@ bool Courier::may_send(const Target& target, std::int64_t now_ms, bool is_whole)
   const bool is_lot = target.waiting_bytes >= lot_bytes_ || target.waiting.size() >= LOT_PIECES;
   if (!is_lot && !is_whole) return false;
   const std::uint64_t bytes = std::min(target.waiting_bytes, lot_bytes_);
-  const bool has_room = target.on_way_bytes + bytes <= target.window_bytes || target.on_way_bytes == 0;
+  const bool has_room =
+      target.on_way_bytes + bytes <= target.window_bytes || target.on_way_bytes == 0;
   return has_room && (on_way_bytes_ + bytes <= on_way_max_ || on_way_bytes_ == 0);
 }
 
@@ -220,8 +221,7 @@ void Courier::fail_all(const LotRef& lot) {
     return;
   }
   target.failures = std::min(target.failures + 1, 16u);
-  const std::int64_t pause_ms =
-      std::min(BACK_OFF_MIN_MS << (target.failures - 1), BACK_OFF_MAX_MS);
+  const std::int64_t pause_ms = std::min(BACK_OFF_MIN_MS << (target.failures - 1), BACK_OFF_MAX_MS);
   target.not_before_ms = boottime_ms() + pause_ms;
   target.window_bytes = LOT_BYTES;
   budget_bytes_ += static_cast<double>(lot->bytes);

@@ -26,7 +26,8 @@ std::size_t replicas_of(const Placement& placement, const MovedPiece& piece) {
 }
 
 /// The owners of then that still have what they had, in their order.
-std::vector<NodeId> living(const ClusterView& then, const ClusterView& now, const MovedPiece& piece) {
+std::vector<NodeId> living(const ClusterView& then, const ClusterView& now,
+                           const MovedPiece& piece) {
   std::vector<NodeId> nodes;
   if (then.placement.is_empty()) return nodes;
   const std::size_t count = replicas_of(then.placement, piece);

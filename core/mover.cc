@@ -151,7 +151,9 @@ void Mover::begin_pass(std::int64_t now_ms) {
   pass_.cursor.is_over = !is_member_;  // it is asked for nothing, and has nothing to give
 }
 
-bool Mover::has_work() const { return pass_.is_running && !(pass_.cursor.is_over && found_.empty()); }
+bool Mover::has_work() const {
+  return pass_.is_running && !(pass_.cursor.is_over && found_.empty());
+}
 
 void Mover::step() {
   const auto turn_ends = std::chrono::steady_clock::now() + TURN;
@@ -213,7 +215,8 @@ bool Mover::bring(const Found& found, const MovePlan& plan) {
   const bool is_early = !plan.is_first && now_ms < applied_ms_ + OTHERS_MS;
   std::vector<NodeId> reachable;
   for (const NodeId& target : plan.targets) {
-    const Courier::Room room = is_early ? Courier::Room::out_of_reach : courier_.room(target, now_ms);
+    const Courier::Room room =
+        is_early ? Courier::Room::out_of_reach : courier_.room(target, now_ms);
     if (room == Courier::Room::busy) return false;
     if (room == Courier::Room::free) reachable.push_back(target);
   }
@@ -237,7 +240,10 @@ bool Mover::bring(const Found& found, const MovePlan& plan) {
 void Mover::moved(Move& move) {
   if (move.missing_count > 0) return;
   const bool is_handed_over = !move.is_owner && move.refused_count == 0;
-  if (move.epoch != view_->map.epoch) return move.piece->settle(move.epoch, is_handed_over);
+  if (move.epoch != view_->map.epoch) {  // it was on its way when the map changed
+    if (move.piece->settled_epoch() < move.epoch) move.piece->settle(move.epoch, is_handed_over);
+    return;
+  }
   settle(*move.piece, move.epoch, is_handed_over);
   pass_.unsettled -= std::min<std::uint64_t>(pass_.unsettled, 1);
   pass_.unsettled_bytes -= std::min(pass_.unsettled_bytes, move.piece->length());

@@ -40,7 +40,8 @@ class Mover {
   void note(const Piece& piece) {
     if (piece.settled_epoch() < epoch()) note_late();
   }
-  /// Carries out an ADVISE: its answers go to `reply`, on this thread, unless the node stops before.
+  /// Carries out an ADVISE. The answers go to `reply`, on the mover's thread; to nobody once it
+  /// stops.
   void advise(wire::Request request, std::int64_t deadline_ms, Reply reply);
 
   struct Progress {
@@ -59,9 +60,9 @@ class Mover {
     bool is_running = false;
     Cursor cursor;
     std::int64_t began_ms = 0;
-    std::uint64_t settled = 0;                    // by this pass
+    std::uint64_t settled = 0;                         // by this pass
     std::uint64_t unsettled = 0, unsettled_bytes = 0;  // seen, and not settled yet
-    std::uint64_t kept = 0;                       // copies too many that are kept a little longer
+    std::uint64_t kept = 0;  // copies too many that are kept a little longer
   };
   struct Found {
     PieceRef piece;

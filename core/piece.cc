@@ -30,8 +30,8 @@ void Piece::runs(std::uint64_t offset, std::uint64_t length,
 
 std::uint32_t Piece::ttl_left_s() const noexcept {
   if (expires_ms_ == 0) return 0;
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(expires_ms_ - boottime_ms() + 999, 1'000) /
-                                    1'000);
+  return static_cast<std::uint32_t>(
+      std::max<std::int64_t>(expires_ms_ - boottime_ms() + 999, 1'000) / 1'000);
 }
 
 std::uint64_t Piece::hash_of(std::uint64_t offset, std::uint64_t length) const {

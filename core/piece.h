@@ -1,5 +1,5 @@
-// Piece: what one write stored in one chunk. Its bytes are immutable once staged; its memory lives as long as
-// anyone refers to it.
+// Piece: what one write stored in one chunk. Its bytes are immutable once staged; its memory lives
+// as long as anyone refers to it.
 //
 // Whoever holds a PieceRef may read the bytes: the extents go back to the allocator when the last
 // reference goes. So a drop or an eviction never changes what is being sent; it only makes the

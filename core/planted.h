@@ -2,6 +2,8 @@
 // -DGD2FS_PLANTED_FAULTS=ON, and only the one that GD2FS_PLANTED_FAULT names.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
@@ -15,5 +17,12 @@ inline bool is_planted(std::string_view fault) {
 #else
 constexpr bool is_planted(std::string_view) { return false; }
 #endif
+
+/// True for one call in `each` of a planted fault: most of what is done goes well.
+inline bool is_planted_now(std::string_view fault, std::uint32_t each) {
+  if (!is_planted(fault)) return false;
+  static std::atomic<std::uint32_t> calls{0};
+  return calls.fetch_add(1, std::memory_order_relaxed) % each == each - 1;
+}
 
 }  // namespace gd2fs

@@ -7,6 +7,7 @@
 
 #include "checksum.h"
 #include "name.h"
+#include "planted.h"
 #include "random.h"
 
 namespace gd2fs::serve {
@@ -32,6 +33,24 @@ bool is_inside(std::uint64_t offset, std::uint64_t length, std::uint64_t bytes) 
 
 bool is_view_of(const wire::Request& body) {
   return !body.items.empty() && (body.items.front().flags & wire::ITEM_VIEW) != 0;
+}
+
+/// Planted: what an earlier write left of these bytes, if it is there still.
+PieceRef old_copy(Node& node, const wire::Item& item, const PieceRef& right) {
+  PieceRef oldest = right;
+  for (const PieceRef& each :
+       node.store->find_live(item.name, item.chunk, 0, item.offset, item.length)) {
+    const bool covers = item.offset >= each->offset() &&
+                        is_inside(item.offset - each->offset(), item.length, each->length());
+    const bool is_older = oldest == nullptr || each->seq() < oldest->seq();
+    if (covers && is_older) oldest = each;
+  }
+  return oldest;
+}
+
+std::uint64_t told_tag(const wire::Item& item, const Piece& piece) {
+  const bool is_told = is_planted("serve_old_copy") && item.tag != 0 && !piece.is_page();
+  return is_told ? item.tag : piece.tag();
 }
 
 }  // namespace
@@ -139,6 +158,7 @@ Status ReadJob::open_piece(Node& node, const wire::Item& item) {
   PieceRef piece = item.tag == 0 ? node.store->find_latest(item.name, item.chunk, item.offset,
                                                            item.length, is_use)
                                  : node.store->find_piece(item.name, item.chunk, item.tag, is_use);
+  if (is_planted_now("serve_old_copy", 4)) piece = old_copy(node, item, piece);
   if (!piece || item.offset < piece->offset()) return Status::miss;
   const std::uint64_t begin = item.offset - piece->offset();
   if (!is_inside(begin, item.length, piece->length())) return Status::miss;
@@ -202,7 +222,7 @@ void ReadJob::add_to_table(wire::DataTable& table, std::uint64_t length, std::si
                           .hashes = static_cast<std::uint16_t>(hashes),
                           .length = static_cast<std::uint32_t>(length),
                           .offset = current_.at - current_.begin,
-                          .tag = current_.piece->tag()});
+                          .tag = told_tag(body_.items[next_item_], *current_.piece)});
 }
 
 void ReadJob::close_item(Node& node, Status status) {
@@ -210,7 +230,7 @@ void ReadJob::close_item(Node& node, Status status) {
   if (current_.piece) {
     const bool is_page = body_.head.op == wire::Op::get;
     answer.length = is_page ? current_.piece->length() : current_.end - current_.begin;
-    answer.gen = current_.piece->tag();
+    answer.gen = told_tag(body_.items[next_item_], *current_.piece);
     answer.seq = current_.piece->seq();
   }
   Counters::add(status == Status::ok ? node.counters.hits : node.counters.misses);

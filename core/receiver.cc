@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "mover.h"
+#include "planted.h"
 
 namespace gd2fs::serve {
 namespace {
@@ -20,6 +21,13 @@ std::uint64_t body_bytes(const wire::Request& body) {
     sum += std::min<std::uint64_t>(item.length, PAGE_BYTES_MAX + 1);
   }
   return sum;
+}
+
+/// Planted: as if nobody had looked at the sums, here or at the reader.
+void spoil(const Piece& piece, std::uint64_t at) {
+  std::vector<std::span<std::byte>> runs;
+  piece.runs(at, 1, runs);
+  runs.front().front() ^= std::byte{1};
 }
 
 std::uint8_t replicas_of(std::uint32_t sink) {
@@ -221,7 +229,10 @@ void Receiver::verify(const Target& target, std::uint64_t at, std::uint64_t leng
     let_go(*frame_offer_, target.item, Status::corrupt);
     return;
   }
-  item.piece->set_hash((target.offset + at) / BLOCK_BYTES, hash);
+  const bool is_spoilt = is_planted_now("skip_checksum", 16);
+  if (is_spoilt) spoil(*item.piece, target.offset + at);
+  item.piece->set_hash((target.offset + at) / BLOCK_BYTES,
+                       is_spoilt ? item.piece->hash_of(target.offset + at, length) : hash);
 }
 
 // ---- ends ----------------------------------------------------------------------------
@@ -229,6 +240,7 @@ void Receiver::verify(const Target& target, std::uint64_t at, std::uint64_t leng
 void Receiver::complete(Offer& offer, std::size_t index) {
   const PieceRef piece = offer.items[index].piece;
   if (!piece) return;  // corrupt, and gone already
+  if (is_planted_now("acknowledge_before_publish", 4)) return let_go(offer, index, Status::ok);
   const Status status =
       piece->is_page() ? node_.store->publish_page(piece) : node_.store->stage(piece);
   if (status == Status::ok && !piece->is_page()) remember_staged(*piece);

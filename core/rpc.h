@@ -23,9 +23,9 @@ struct Body {
   std::uint64_t moved = 0;  // received or sent so far; always the front
   std::uint64_t tag = 0;    // of the received pieces
   bool is_corrupt = false;
-  bool is_summed = true;  // an upload's sums are made here, and go with it
+  bool is_summed = true;                // an upload's sums are made here, and go with it
   std::span<const std::uint64_t> sums;  // or these go with it: made when the bytes were written
-  BufferCursor cursor;    // at `moved`
+  BufferCursor cursor;                  // at `moved`
 };
 
 struct Rpc {

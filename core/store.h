@@ -34,9 +34,9 @@ struct PieceSpec {
   bool is_page = false;
   std::uint64_t chunk = 0;
   std::uint64_t tag = 0;
-  std::uint64_t offset = 0;  // in the chunk; 0 for a page
-  std::uint64_t length = 0;  // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
-  std::uint32_t ttl_s = 0;   // 0: none
+  std::uint64_t offset = 0;   // in the chunk; 0 for a page
+  std::uint64_t length = 0;   // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
+  std::uint32_t ttl_s = 0;    // 0: none
   std::uint8_t replicas = 0;  // 0: as the namespace has
   std::uint64_t epoch = 0;    // of the map that its writer went by
   std::uint64_t idle_ms = 0;  // since its last use, elsewhere

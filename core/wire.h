@@ -166,7 +166,7 @@ inline constexpr std::uint16_t ITEM_REPLACE = 128;  // COMMIT: the file becomes 
 inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
 inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
-inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
+inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
 class Name {
@@ -219,8 +219,8 @@ struct RequestHead {
 ///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
 ///         ADVISE: the pieces of that tag (0: all) that touch the range (length 0: the whole chunk)
 ///         shall have `sink` copies; with ITEM_DONTNEED: one less.
-///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there shall be, 0: as
-///         the namespace has.
+///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there
+///         shall be, 0: as the namespace has.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
 ///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
 ///         chunk bytes, and the length may be 0.
@@ -258,9 +258,9 @@ std::optional<Request> decode_request(View table, std::uint16_t items);
 
 /// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk
 /// bytes (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
-/// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there. ADVISE:
-/// length = the bytes that are where they shall be, or were dropped; have: this node is an owner and
-/// keeps them.
+/// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there.
+/// ADVISE: length = the bytes that are where they shall be, or were dropped; have: this node is an
+/// owner and keeps them.
 struct ResponseItem {
   std::uint16_t item = 0;
   Status status = Status::ok;

@@ -309,6 +309,7 @@ class Server:
         namespaces: Namespaces with a number of their own.
         lease_ms: Of a membership; 0 with a static list.
         members: Further nodes of the first map, as ``apply_map`` takes them.
+        move_bytes_per_s: What its own moves to other nodes take at most; 0 is the default.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -337,6 +338,7 @@ class Server:
         namespaces: Sequence[tuple[str, int]] = ...,
         lease_ms: int = 0,
         members: Sequence[tuple[str, Sequence[str], int, int, int, int]] = ...,
+        move_bytes_per_s: int = 0,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:

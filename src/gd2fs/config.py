@@ -181,6 +181,8 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
 
 # ---- a node --------------------------------------------------------------------------------------
 
+MOVE_RATE_DEFAULT = 1 << 30  # bytes a second
+MOVE_RATE_MIN = 1 << 20
 MEMORY_BYTES_MIN = 16 << 20  # less could not hold a handful of chunks
 THREADS_MAX = 64
 CLUSTER_BYTES_MAX = 128  # as core/limits.h says
@@ -216,6 +218,7 @@ class NodeConfig:
     shm: str = "shared"
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
+    move_bytes_per_s: int = MOVE_RATE_DEFAULT
     replicas: Replicas | None = None
     etcd: EtcdSettings | None = None
     lease_s: int = LEASE_S_DEFAULT
@@ -227,6 +230,11 @@ class NodeConfig:
         _check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
         self._check_membership()
+        if self.move_bytes_per_s < MOVE_RATE_MIN:
+            raise InvalidRequest(
+                f"moves of {self.move_bytes_per_s} bytes a second are too slow",
+                hint=f"`--move-rate {MOVE_RATE_MIN >> 20}MiB` is the least",
+            )
         if self.shm not in SHM_KINDS:
             raise InvalidRequest(f"`--shm` is `{self.shm}`", hint="`shared` or `off`")
         for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
@@ -265,6 +273,7 @@ class NodeConfig:
         shm: str = "shared",
         congestion: str | None = None,
         socket_buffer: str | None = None,
+        move_rate: str | None = None,
         replicas: str | None = None,
         etcd: EtcdSettings | None = None,
         lease_s: int = LEASE_S_DEFAULT,
@@ -293,6 +302,7 @@ class NodeConfig:
             shm=shm,
             congestion=_congestion(congestion, environment),
             socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
+            move_bytes_per_s=parse_bytes(move_rate) if move_rate else MOVE_RATE_DEFAULT,
             replicas=parse_replicas(replicas) if replicas is not None else None,
             etcd=etcd,
             lease_s=lease_s,

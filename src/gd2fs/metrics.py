@@ -22,6 +22,9 @@ GAUGES = (
     ("gd2fs_pieces", "Pieces of files that can be read", "pieces"),
     ("gd2fs_file_records", "Records of files whose home this node is", "records"),
     ("gd2fs_map_epoch", "Epoch of the map in force", "epoch"),
+    ("gd2fs_moves_left", "Pieces yet to be looked at, or to go elsewhere", "moves_left"),
+    ("gd2fs_moves_left_bytes", "Their bytes", "moves_left_bytes"),
+    ("gd2fs_settled", "1 when every piece is where the map in force says", "is_settled"),
     ("gd2fs_connections", "Open streams", "connections"),
     ("gd2fs_views", "Views that readers look at", "views"),
     ("gd2fs_viewed_bytes", "Bytes kept in place for them", "view_bytes"),
@@ -42,6 +45,8 @@ COUNTERS = (
     ("gd2fs_corrupt_pieces", "Stored copies dropped for a wrong checksum", "corrupt_pieces"),
     ("gd2fs_evicted_pieces", "Pieces that went for lack of room", "evicted_pieces"),
     ("gd2fs_evicted_bytes", "Bytes that went for lack of room", "evicted_bytes"),
+    ("gd2fs_moved_pieces", "Copies brought to other nodes", "moved"),
+    ("gd2fs_moved_bytes", "Their bytes", "moved_bytes"),
     ("gd2fs_expired_pieces", "Pieces that went at the end of their time to live", "expired_pieces"),
 )
 

@@ -247,6 +247,7 @@ def _server_of(
         namespaces=list(replicas.namespaces),
         lease_ms=first.settings.lease_s * 1000,
         members=core_nodes(first),
+        move_bytes_per_s=config.move_bytes_per_s,
     )
     if server.absent:
         log.warning(

@@ -74,8 +74,7 @@ class MovingCluster {
   }
   void drain(std::size_t at) { entry(at).state = wire::NodeState::draining; }
   void remove(std::size_t at) {
-    std::erase_if(map_.nodes,
-                  [&](const wire::MapNode& each) { return each.id == all_[at].id; });
+    std::erase_if(map_.nodes, [&](const wire::MapNode& each) { return each.id == all_[at].id; });
   }
   void set_replicas(std::uint8_t replicas) { map_.replicas = replicas; }
   void apply() {
@@ -115,7 +114,7 @@ class MovingCluster {
     return LocalCluster::client(options);
   }
 
-  std::uint64_t sum(std::uint64_t ServerCounts::* count) {
+  std::uint64_t sum(std::uint64_t ServerCounts::*count) {
     std::uint64_t all = 0;
     for (const auto& server : servers_) all += server == nullptr ? 0 : server->counts().*count;
     return all;

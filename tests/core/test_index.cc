@@ -230,6 +230,29 @@ TEST_CASE("a listing sees every page that stays while others come and go") {
   CHECK(is_complete);
 }
 
+TEST_CASE("what comes with an age goes first when it is older than nearly all") {
+  Lru lru;
+  EvictionHook hooks[6];
+  alignas(Piece) static std::byte pieces[6][sizeof(Piece)];
+  const auto add = [&](std::size_t at, std::uint64_t now_ns, std::uint64_t used_ns) {
+    lru.add(hooks[at], *reinterpret_cast<Piece*>(pieces[at]), now_ns, used_ns);
+  };
+  add(0, 100, 100);
+  add(1, 150, 150);
+  add(2, 200, 50);  // older than all
+  CHECK(lru.candidate() == &hooks[2]);
+  add(3, 1'000, 60);  // within the oldest tenth of 50 to 1000
+  CHECK(lru.candidate() == &hooks[3]);
+  add(4, 1'000, 900);
+  add(5, 1'000, 1'000);
+  lru.remove(hooks[3]);
+  lru.remove(hooks[2]);
+  for (const std::size_t next : {0, 1, 4, 5}) {
+    CHECK(lru.candidate() == &hooks[next]);
+    lru.remove(hooks[next]);
+  }
+}
+
 TEST_CASE("an LRU hands out the oldest, and what is used or passed over goes to the back") {
   Lru lru;
   EvictionHook hooks[4];

@@ -1,5 +1,8 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "move_plan.h"
 #include "moving_cluster.h"
@@ -292,6 +295,70 @@ TEST_CASE("a target that does not answer holds nobody up, and gets its pages onc
   CHECK(Asker(cluster).missing() == 0);
 }
 
+/// Changes a byte of a page where it lies, in an arena that is a file.
+void spoil(const std::string& path, std::span<const std::byte> content) {
+  const int file = open(path.c_str(), O_RDWR);
+  REQUIRE(file >= 0);
+  const off_t bytes = lseek(file, 0, SEEK_END);
+  void* const at =
+      mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  REQUIRE(at != MAP_FAILED);
+  const std::span arena(static_cast<std::byte*>(at), static_cast<std::size_t>(bytes));
+  const auto found = std::search(arena.begin(), arena.end(), content.begin(), content.end());
+  REQUIRE(found != arena.end());
+  found[17] ^= std::byte{1};
+  munmap(at, static_cast<std::size_t>(bytes));
+  close(file);
+}
+
+TEST_CASE("a copy that has changed in memory is not spread, and not kept") {
+  const std::string path = "/dev/shm/gd2fs-test-mover-" + std::to_string(getpid());
+  MovingCluster cluster(2, 1, 1);
+  cluster.stop(0);
+  ServerOptions options = cluster.options_of(0);
+  options.store.arena.rung = Rung::file;
+  options.store.arena.path = path;
+  cluster.start(0, options);
+  fill(cluster, 40);
+  cluster.add(1);
+  std::size_t number = 0;  // it is to go to the other node
+  while (cluster.owners(name_of(number)).front() != 1) ++number;
+  REQUIRE(number < 40);
+  spoil(path, random_bytes(PAGE_BYTES, number));
+  cluster.start(1);
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  CHECK(cluster.server(0).counts().store.corrupt_pieces == 1);
+  CHECK(cluster.server(1).counts().corrupt_in >= 1);
+  Asker asker(cluster);
+  CHECK(asker.missing(40) == 1);
+  CHECK(asker.get(0, number) == Status::miss);
+  CHECK(asker.get(1, number) == Status::miss);
+  cluster.stop(0);
+  unlink(path.c_str());
+}
+
+TEST_CASE("moves keep to the rate that they are allowed") {
+  constexpr std::size_t COUNT = 256;  // 2 MiB
+  MovingCluster cluster(2, 1, 1);
+  cluster.stop(0);
+  ServerOptions options = cluster.options_of(0);
+  options.move_bytes_per_s = 2 * MiB;
+  cluster.start(0, options);
+  fill(cluster, COUNT);
+  cluster.add(1);
+  cluster.drain(0);
+  cluster.start(1);
+  const auto began = std::chrono::steady_clock::now();
+  cluster.apply();
+  REQUIRE(cluster.is_settled());
+  const auto took = std::chrono::steady_clock::now() - began;
+  CHECK(cluster.sum(&ServerCounts::moved) == COUNT);
+  CHECK(took > std::chrono::milliseconds(500));  // a limit is no promise of speed: only too fast
+                                                 // is wrong
+  CHECK(Asker(cluster).missing(COUNT) == 0);
+}
+
 TEST_CASE("a small target that is full keeps what was used later, and nothing waits for it") {
   constexpr std::size_t SMALL = 16 * MiB;
   constexpr std::uint64_t BYTES = 256 * KiB;
@@ -311,8 +378,8 @@ TEST_CASE("a small target that is full keeps what was used later, and nothing wa
   CHECK(Asker(cluster).get(1, 1'099, BYTES) == Status::ok);
   for (std::size_t number = 0; number < 80; ++number) {
     Asker reader(cluster);
-    const bool is_somewhere = reader.get(0, number, BYTES) == Status::ok ||
-                              reader.get(1, number, BYTES) == Status::ok;
+    const bool is_somewhere =
+        reader.get(0, number, BYTES) == Status::ok || reader.get(1, number, BYTES) == Status::ok;
     CHECK(is_somewhere);
   }
 }

@@ -113,6 +113,65 @@ TEST_CASE("what is read, written or young and staged is never evicted") {
   CHECK(is_filled_with(store->find_piece("/ns/f", 0, 5, false), 5));
 }
 
+TEST_CASE("what is moved here makes no room for itself but from what is older") {
+  const auto store = open_store(16 * MiB);
+  for (std::size_t i = 0; put_page(*store, key(i), 256 * KiB, i) == Status::ok; ++i)
+    if (store->counts().evicted_pieces > 0) break;
+  const StoreCounts before = store->counts();
+  PieceSpec spec = page_spec(key(1'000), 256 * KiB);
+  spec.is_moved = true;
+  spec.idle_ms = 3'600'000;
+  CHECK(store->reserve(spec).status == Status::full);
+  CHECK(store->counts().evicted_pieces == before.evicted_pieces);
+  spec.idle_ms = 0;
+  CHECK(store->reserve(spec).status == Status::ok);
+}
+
+TEST_CASE("a walk in small steps meets every page and piece that stays, and looks at no other") {
+  constexpr std::size_t COUNT = 3'000;
+  const auto store = open_store(64 * MiB);
+  for (std::size_t i = 0; i < COUNT; ++i) REQUIRE(put_page(*store, key(i), 64, i) == Status::ok);
+  for (std::size_t i = 0; i < COUNT; ++i) {
+    const std::string path = "/ns/file" + std::to_string(i % 7);
+    REQUIRE(put_piece(*store, file_spec(path, i / 7, i + 1, 0, 64), 1) == Status::ok);
+  }
+  const Reserved staged = store->reserve(file_spec("/ns/staged", 0, 1, 0, 64));
+  fill(staged.piece, 1);
+  REQUIRE(store->stage(staged.piece) == Status::ok);
+  std::map<const Piece*, std::size_t> seen;
+  std::size_t most = 0;
+  for (Cursor cursor; !cursor.is_over;) {
+    std::size_t count = 0;
+    store->walk(cursor, [&](const PieceRef& piece, std::uint64_t used_ns) {
+      CHECK(used_ns <= steady_ns());
+      ++seen[piece.get()];
+      ++count;
+    });
+    most = std::max(most, count);
+  }
+  CHECK(seen.size() == 2 * COUNT);
+  CHECK(most < 1'000);
+  CHECK(std::all_of(seen.begin(), seen.end(), [](const auto& each) { return each.second == 1; }));
+}
+
+TEST_CASE("live pieces of a chunk are found by the range that they touch") {
+  const auto store = open_store(16 * MiB);
+  REQUIRE(put_piece(*store, file_spec("/ns/a", 3, 1, 0, 100), 1) == Status::ok);
+  REQUIRE(put_piece(*store, file_spec("/ns/a", 3, 2, 100, 100), 2) == Status::ok);
+  REQUIRE(put_piece(*store, file_spec("/ns/a", 4, 3, 0, 100), 3) == Status::ok);
+  const auto count = [&](std::uint64_t tag, std::uint64_t offset, std::uint64_t length) {
+    return store->find_live("/ns/a", 3, tag, offset, length).size();
+  };
+  CHECK(count(0, 0, CHUNK_BYTES_MAX) == 2);
+  CHECK(count(0, 0, 100) == 1);
+  CHECK(count(0, 99, 2) == 2);
+  CHECK(count(2, 0, CHUNK_BYTES_MAX) == 1);
+  CHECK(count(2, 0, 100) == 0);
+  CHECK(count(3, 0, CHUNK_BYTES_MAX) == 0);
+  CHECK(count(0, ~std::uint64_t{0}, ~std::uint64_t{0}) == 0);
+  CHECK(store->find_live("/ns/b", 3, 0, 0, 100).empty());
+}
+
 TEST_CASE("when everything is held a writer is told to come again, and gets in once it is let go") {
   const auto store = open_store(16 * MiB);
   std::vector<PieceRef> held;

@@ -74,6 +74,10 @@ RampOption = Annotated[
 WeightOption = Annotated[
     int, typer.Option(metavar="N", help="etcd: its share, in relation to other nodes")
 ]
+MoveRateOption = Annotated[
+    str,
+    typer.Option(metavar="SIZE", help="Bytes a second that it moves to other nodes at most"),
+]
 StateDirOption = Annotated[
     str | None,
     typer.Option(metavar="FOLDER", help="Keep its name and the number of its start there"),
@@ -110,6 +114,7 @@ def serve(
     shm: ShmOption = "shared",
     congestion: CongestionOption = None,
     socket_buffer: SocketBufferOption = None,
+    move_rate: MoveRateOption = "1GiB",
     replicas: ReplicasOption = None,
     lease: LeaseOption = LEASE_S_DEFAULT,
     ramp: RampOption = RAMP_S_DEFAULT,
@@ -140,6 +145,7 @@ def serve(
         shm=shm,
         congestion=congestion,
         socket_buffer=socket_buffer,
+        move_rate=move_rate,
         replicas=replicas,
         etcd=None
         if peers is not None and etcd is None
