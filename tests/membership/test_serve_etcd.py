@@ -157,6 +157,52 @@ def test_a_node_grows_into_its_place(nodes, client):
     assert seen <= {(10, "joining"), (20, "joining"), (40, "active")}
 
 
+# ---- growing and shrinking ------------------------------------------------------------------------
+
+KEYS = [b"%d" % at for at in range(256)]
+
+
+def values_of(client: Client) -> list[bytes | None]:
+    """All pages; None: a miss."""
+    into = [bytearray(8192) for _ in KEYS]
+    sizes = client.pages("t").get(KEYS, into).sizes
+    return [None if n is None else bytes(part[:n]) for n, part in zip(sizes, into, strict=True)]
+
+
+def test_a_drained_node_hands_over_all_it_has_and_ends_with_status_0(nodes, client):
+    values = [key * 1000 for key in KEYS]
+    client.pages("t").put(KEYS, values)
+    going = nodes.members[1]
+    process = going.process
+
+    said = gd2fs("drain", "n1", "--json", "--cp", nodes.cp, "--cluster", nodes.name)
+
+    assert json.loads(said.stdout)["has_left"] is True, said.stderr
+    assert process.wait(PATIENCE_S) == 0
+    assert "left name=n1: all is handed over" in process.stdout.read()
+    wait_for_map(client, active("n0", "n2"))
+    assert values_of(client) == values
+
+
+@pytest.mark.nodes_of(2)
+def test_nothing_is_missed_while_a_node_grows_into_its_place(nodes, client):
+    values = [key * 1000 for key in KEYS]
+    client.pages("t").put(KEYS, values)
+
+    nodes.add("--ramp", "1")
+
+    def is_grown() -> bool:
+        assert values_of(client) == values
+        return map_of(client) == active("n0", "n1", "n2")
+
+    wait_until(is_grown, "the whole weight", PATIENCE_S)
+    wait_until(lambda: all(node.moves_left == 0 for node in client.ping()), "the last moves")
+    assert values_of(client) == values
+    with Client(nodes.members[2].address, cluster=nodes.name) as direct:
+        used = {node.name: node.arena_bytes - node.arena_free_bytes for node in direct.ping()}
+    assert used["n2"] > 0
+
+
 # ---- the admin side, and the commands ------------------------------------------------------------
 
 
