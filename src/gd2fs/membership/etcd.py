@@ -31,6 +31,7 @@ from gd2fs.membership.state import (
 )
 
 TURN_S = 0.1  # between two looks at what there is to do
+ASK_AGAIN_MS = 1000  # all nodes, what they have yet to move
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 3.0  # for one endpoint to answer
 JOIN_PATIENCE_S = 30.0  # for the own key to come back by the watch, and a keep-alive to count
 HISTORY_LOST = "etcd has lost its history: start this node again"
@@ -109,6 +110,7 @@ class EtcdProvider:
         self._behind_since_ms: int | None = None
         self._step = len(RAMP_PERCENT) - 1
         self._step_since_ms = 0
+        self._asked_ms = 0
         self._is_draining = False
         self._trouble = ""
         self._is_stopping = threading.Event()
@@ -359,6 +361,7 @@ class EtcdProvider:
     def _put_own(self, *, expected_revision: int) -> int:
         """Write this node's key as it should be now; the revision, or 0 when it was another's."""
         self._step_since_ms = boottime_ms()
+        self._asked_ms = 0
         return self._keys.put_member(
             self._wanted(), self._lease, expected_revision=expected_revision
         )
@@ -383,13 +386,15 @@ class EtcdProvider:
         own = self._own()
         if own is None or self._is_draining or own.member != self._wanted():
             return
-        lasted_ms = boottime_ms() - self._step_since_ms
+        now_ms = boottime_ms()
+        lasted_ms = now_ms - self._step_since_ms
         is_early = lasted_ms < self._ramp_ms // (len(RAMP_PERCENT) - 1)
+        if is_early or now_ms - self._asked_ms < ASK_AGAIN_MS:
+            return
+        moves_left = self._moves_left()
+        self._asked_ms = boottime_ms()
         if rules.is_step_due(
-            step=self._step,
-            lasted_ms=lasted_ms,
-            ramp_ms=self._ramp_ms,
-            moves_left=None if is_early else self._moves_left(),
+            step=self._step, lasted_ms=lasted_ms, ramp_ms=self._ramp_ms, moves_left=moves_left
         ):
             self._step += 1
 
