@@ -157,7 +157,7 @@ def test_a_node_grows_into_its_place(nodes, client):
     assert seen <= {(10, "joining"), (20, "joining"), (40, "active")}
 
 
-# ---- growing and shrinking ------------------------------------------------------------------------
+# ---- growing and shrinking -----------------------------------------------------------------------
 
 KEYS = [b"%d" % at for at in range(256)]
 
