@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from membership.histories import histories
@@ -69,6 +70,28 @@ def test_only_a_lease_that_is_over_fences():
         LeftBy.REMOVAL,
         LeftBy.REMOVAL,
     ]
+
+
+def test_a_lease_that_may_end_early_fences_nobody():
+    assert rules.left_by(0, is_early=True) == LeftBy.REMOVAL
+
+
+@pytest.mark.parametrize(
+    ("version", "members", "is_early"),
+    [
+        ("3.4.23", 1, False),
+        ("3.4.23", 3, True),
+        ("3.4.31", 3, False),
+        ("3.5.0", 3, True),
+        ("3.5.12", 3, True),
+        ("3.5.13", 3, False),
+        ("3.6.0-rc.1", 3, False),
+        ("4.0.0", 3, False),
+        ("new", 3, True),
+    ],
+)
+def test_etcds_that_end_leases_early_are_known(version, members, is_early):
+    assert rules.may_end_early(version, members=members) == is_early
 
 
 # ---- joining -------------------------------------------------------------------------------------

@@ -128,6 +128,11 @@ class EtcdProvider:
         assert settings is not None
         self._lease_s = settings.lease_s
         self._compare(settings)
+        if self._keys.may_end_early():
+            log.warning(
+                "this etcd may end a lease before its time, so a lost node costs another lease: "
+                "take etcd 3.4.31, 3.5.13 or newer"
+            )
         state = self._wait_for_name(state)
         if len(state.nodes) >= NODES_MAX:
             raise InvalidRequest(

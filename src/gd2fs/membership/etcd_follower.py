@@ -155,7 +155,9 @@ class EtcdFollower:
         key = self.state.nodes.get(name)
         while key is not None and not self._is_stopping.is_set():
             try:
-                return rules.left_by(self._keys.lease_ttl_s(key.lease) if key.lease else 1)
+                ttl_s = self._keys.lease_ttl_s(key.lease) if key.lease else 1
+                is_early = ttl_s == 0 and self._keys.may_end_early()
+                return rules.left_by(ttl_s, is_early=is_early)
             except GD2FSError as error:
                 self._endure(error)
         return LeftBy.REMOVAL

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
-from gd2fs.errors import Unavailable
+from gd2fs.errors import InvalidRequest, Unavailable
 from gd2fs.membership.etcd_link import EtcdLink, decoded, encoded
-from gd2fs.membership.rules import Beat, Listing
+from gd2fs.membership.rules import Beat, Listing, may_end_early
 from gd2fs.membership.state import (
     CHANGES,
     NODES,
@@ -61,6 +61,15 @@ class EtcdKeys:
         """What it has to live; 0 when there is no such lease, or it is over."""
         answer = self.link.call("/lease/timetolive", {"ID": lease})
         return max(0, int(answer.get("TTL", 0)))
+
+    def may_end_early(self) -> bool:
+        """Whether this etcd may end a lease before its time. What it does not say counts as yes."""
+        try:
+            version = self.link.call("/maintenance/status", {})["version"]
+            members = self.link.call("/cluster/member/list", {})["members"]
+        except (InvalidRequest, KeyError):
+            return True
+        return may_end_early(str(version), members=len(members))
 
     def revoke(self, lease: int) -> None:
         """End it, and its keys with it."""

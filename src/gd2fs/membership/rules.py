@@ -78,9 +78,27 @@ def lease_end_ms(*, sent_ms: int, granted_s: int, lease_s: int) -> int:
     return sent_ms + used_s * 1000 - margin_ms(used_s)
 
 
-def left_by(lease_ttl_s: int) -> LeftBy:
-    """How a node left whose key is gone, by what its lease has to live."""
-    return LeftBy.REMOVAL if lease_ttl_s > 0 else LeftBy.LEASE
+def left_by(lease_ttl_s: int, *, is_early: bool = False) -> LeftBy:
+    """How a node left whose key is gone, by what its lease has to live.
+
+    ``is_early``: this etcd may end a lease that its node still counts on.
+    """
+    return LeftBy.REMOVAL if lease_ttl_s > 0 or is_early else LeftBy.LEASE
+
+
+def may_end_early(version: str, *, members: int) -> bool:
+    """Whether this etcd may end a lease before its time.
+
+    A leader that hung and wakes when there is another one has the leases ended that it heard
+    nothing of meanwhile. etcd 3.4.31, 3.5.13 and 3.6 take no such word of an old leader.
+    """
+    if members == 1:
+        return False
+    try:
+        major, minor, patch = (int(part) for part in version.split("-")[0].split("."))
+    except ValueError:
+        return True
+    return (major, minor, patch) < (3, 4, 31) or (3, 5, 0) <= (major, minor, patch) < (3, 5, 13)
 
 
 # ---- joining -------------------------------------------------------------------------------------
