@@ -240,6 +240,7 @@ class BoundServer {
     dict["view_bytes"] = counts.view_bytes;
     dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
+    dict["records_left"] = counts.records_left;
     dict["epoch"] = counts.epoch;
     dict["moves_left"] = counts.moves_left;
     dict["moves_left_bytes"] = counts.moves_left_bytes;

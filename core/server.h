@@ -45,7 +45,7 @@ struct ServerCounts {
   StoreCounts store;
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
-                records = 0, epoch = 0;
+                records = 0, records_left = 0, epoch = 0;
   std::uint64_t moves_left = 0;  // pieces yet to be looked at, or on their way, after a new map
   std::uint64_t moves_left_bytes = 0;
   std::uint64_t moved = 0;  // copies brought to other nodes

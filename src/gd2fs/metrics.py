@@ -24,6 +24,7 @@ GAUGES = (
     ("gd2fs_map_epoch", "Epoch of the map in force", "epoch"),
     ("gd2fs_moves_left", "Pieces yet to be looked at, or to go elsewhere", "moves_left"),
     ("gd2fs_moves_left_bytes", "Their bytes", "moves_left_bytes"),
+    ("gd2fs_file_records_left", "Records of files yet to go elsewhere", "records_left"),
     ("gd2fs_settled", "1 when every piece is where the map in force says", "is_settled"),
     ("gd2fs_connections", "Open streams", "connections"),
     ("gd2fs_views", "Views that readers look at", "views"),

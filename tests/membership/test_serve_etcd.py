@@ -169,6 +169,21 @@ def values_of(client: Client) -> list[bytes | None]:
     return [None if n is None else bytes(part[:n]) for n, part in zip(sizes, into, strict=True)]
 
 
+def test_a_drained_node_hands_over_all_it_has_and_ends_with_status_0(nodes, client):
+    values = [key * 1000 for key in KEYS]
+    client.pages("t").put(KEYS, values)
+    going = nodes.members[1]
+    process = going.process
+
+    said = gd2fs("drain", "n1", "--json", "--cp", nodes.cp, "--cluster", nodes.name)
+
+    assert json.loads(said.stdout)["has_left"] is True, said.stderr
+    assert process.wait(PATIENCE_S) == 0
+    assert "left name=n1: all is handed over" in process.stdout.read()
+    wait_for_map(client, active("n0", "n2"))
+    assert values_of(client) == values
+
+
 @pytest.mark.nodes_of(2)
 def test_nothing_is_missed_while_a_node_grows_into_its_place(nodes, client):
     values = [key * 1000 for key in KEYS]
