@@ -9,10 +9,10 @@
 namespace gd2fs::serve {
 namespace {
 
-constexpr auto TURN = std::chrono::milliseconds(1);
-constexpr auto REST = std::chrono::milliseconds(1);  // between two turns: for whoever has clients
-constexpr std::size_t PLANS_PER_LOOK = 16;           // between two looks at the clock
-constexpr int NICE = 5;
+constexpr auto TURN = std::chrono::microseconds(250);
+constexpr auto REST = std::chrono::microseconds(500);  // between two turns: for whoever has clients
+constexpr std::size_t PLANS_PER_LOOK = 16;             // between two looks at the clock
+constexpr int NICE = 10;
 constexpr std::int64_t OTHERS_MS = 500;     // until a copy is offered by who is not the first to
 constexpr std::int64_t LET_GO_MS = 2'000;   // after a map; for those who go by the one before
 constexpr std::int64_t LATE_MS = 300;       // what comes late is looked at together
@@ -87,7 +87,7 @@ void Mover::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      const auto pause = std::chrono::milliseconds(wait_ms(boottime_ms()));
+      const auto pause = pause_until_next(boottime_ms());
       called_.wait_for(lock, pause, [this] { return is_stopping_ || !tasks_.empty(); });
       if (is_stopping_) return;
     }
@@ -108,12 +108,12 @@ void Mover::run_tasks() {
 }
 
 /// Until there is something to do again, if nothing is posted before.
-std::int64_t Mover::wait_ms(std::int64_t now_ms) const {
-  if (has_work() && !is_blocked_) return REST.count();
+std::chrono::microseconds Mover::pause_until_next(std::int64_t now_ms) const {
+  if (has_work() && !is_blocked_) return REST;
   std::int64_t next = std::min(courier_.next_ms(now_ms), now_ms + IDLE_MS);
   if (is_blocked_) next = std::min(next, now_ms + PAUSE_MIN_MS);
   if (!pass_.is_running) next = std::min(next, next_pass_ms_);
-  return std::max<std::int64_t>(next - now_ms, 0);
+  return std::chrono::milliseconds(std::max<std::int64_t>(next - now_ms, 0));
 }
 
 // ---- maps ----------------------------------------------------------------------------

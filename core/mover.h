@@ -2,11 +2,12 @@
 // the node has and sees to it that every piece is where it belongs: new owners get copies, what is
 // one too many here is let go once all owners have theirs.
 //
-// One thread, which works for a millisecond at a time and never waits for another node. Repair
+// One thread, which works for a fraction of a millisecond at a time and never waits for another node. Repair
 // after a loss, growth and drain are this same walk.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -79,7 +80,7 @@ class Mover {
   void start_thread();
   void loop();
   void run_tasks();
-  std::int64_t wait_ms(std::int64_t now_ms) const;
+  std::chrono::microseconds pause_until_next(std::int64_t now_ms) const;
 
   void begin_map(const ClusterViewRef& view);
   bool is_due(std::int64_t now_ms) const;
