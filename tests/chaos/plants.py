@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from chaos.history import ETCD
 from chaos.run import Verdict, run
-from chaos.schedule import ETCD_THEMES, THEMES, Schedule, World, schedule_of
+from chaos.schedule import LEASE_S, PATHS, Fault, Schedule, World, schedule_of
+from gd2fs._core import placement_order
 
 TRIES_MAX = 8
 PLANTED_PYTHON = (sys.executable, "-m", "chaos.planted")
@@ -49,29 +51,55 @@ def search(plant: Plant, core: Path) -> Search:
     return Search(plant, verdicts)
 
 
-def _static(*kinds: str) -> Callable[[], Iterator[Schedule]]:
-    """Seeds whose theme has all of ``kinds``, on a static list."""
-    return lambda: _of_theme(THEMES, set(kinds), World())
-
-
-def _etcd(*kinds: str, replicas: int = 2) -> Callable[[], Iterator[Schedule]]:
-    """Seeds whose theme has all of ``kinds``, under etcd."""
-    return lambda: _of_theme(ETCD_THEMES, set(kinds), World(provider="etcd", replicas=replicas))
-
-
-def _of_theme(
-    themes: tuple[tuple[str, ...], ...], kinds: set[str], world: World
-) -> Iterator[Schedule]:
+def _any_static() -> Iterator[Schedule]:
     for seed in range(1_000_000):
-        if kinds <= set(themes[seed % len(themes)]):
-            yield schedule_of(seed, world)
+        yield schedule_of(seed)
+
+
+def _long_pauses() -> Iterator[Schedule]:
+    """Each node in turn hangs for two leases, while its files live on at others, and is back."""
+    world = World(provider="etcd", replicas=2)
+    for seed in range(1_000_000):
+        yield schedule_of(seed, world, [Fault("pause", 1.2, 2.1 * LEASE_S, f"n{seed % 3}")])
+
+
+def _late_homes() -> Iterator[Schedule]:
+    """A node that does not know of the latest maps goes on as the home of a file.
+
+    Of the file's order the first two die, so the third is its home. They come back, and the third
+    hears neither from them nor from etcd; one client hears from nobody but the third.
+    """
+    for seed in range(1_000_000):
+        first, second, late, other = places_of(PATHS[seed % len(PATHS)])
+        back_s = 1.0 + LEASE_S + 0.9
+        deaf = [Fault("cut", back_s - 0.3, 1.9, who, late) for who in (ETCD, first, second)]
+        alone = [Fault("cut", back_s - 0.3, 1.9, who, "c0") for who in (first, second, other)]
+        dead = [Fault("kill", 1.0, back_s - 1.0, who) for who in (first, second)]
+        world = World(nodes=4, provider="etcd", replicas=2)
+        yield schedule_of(seed, world, [*dead, *deaf, *alone])
+
+
+def _late_copies() -> Iterator[Schedule]:
+    """What a file's home sent to its backup arrives late, and then the home dies."""
+    for seed in range(1_000_000):
+        home, backup, _ = places_of(PATHS[seed % len(PATHS)], nodes=3)
+        world = World(provider="etcd", replicas=2, proxied=int(backup[1:]))
+        stall = Fault("stall", 1.2, 2.2, backup)
+        yield schedule_of(seed, world, [stall, Fault("kill", 3.5, 2.0, home)])
+
+
+def places_of(path: str, nodes: int = 4) -> list[str]:
+    """The nodes in the order in which they are home of ``path``."""
+    names = [f"n{index}" for index in range(nodes)]
+    order = placement_order(names, [100] * nodes, path.encode(), 0, nodes)
+    return [names[index] for index in order]
 
 
 PLANTS = (
-    Plant("serve_old_copy", _static()),
-    Plant("skip_checksum", _static("damage")),
-    Plant("acknowledge_before_publish", _static()),
-    Plant("trust_restored_record", _etcd("pause")),
-    Plant("no_barrier", _etcd("etcd_cut")),
-    Plant("reuse_version", _etcd("cut")),
+    Plant("serve_old_copy", _any_static),
+    Plant("skip_checksum", _any_static),
+    Plant("acknowledge_before_publish", _any_static),
+    Plant("trust_restored_record", _long_pauses),
+    Plant("no_barrier", _late_homes),
+    Plant("reuse_version", _late_copies),
 )

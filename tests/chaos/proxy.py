@@ -1,8 +1,9 @@
 """Proxy: a TCP proxy in front of one node that delays, trickles, goes silent, resets or damages.
 
 `python -m chaos.proxy LISTEN TARGET SEED` serves until its standard input ends, and takes one
-mode a line from there: `pass`, `delay MS`, `trickle`, `half_open`, `reset`, `damage`. What a
-silent proxy has taken in is delivered once it passes again, however late that is.
+mode a line from there: `pass`, `delay MS`, `trickle`, `half_open`, `stall`, `reset`, `damage`. What
+a silent proxy has taken in is delivered once it passes again, however late that is: by `half_open`
+all connections are silent, by `stall` those that were open, while new ones pass.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ class Proxy:
         self._amount = 0
         self._has_changed = asyncio.Condition()
         self._open: set[asyncio.StreamWriter] = set()
+        self._count = 0  # of connections so far
+        self._stalled = 0  # how many of them, the first ones, are
 
     async def take(self, line: str) -> None:
         """Change the mode."""
         words = line.split()
         async with self._has_changed:
             self._mode, self._amount = words[0], int(words[1]) if len(words) > 1 else 0
+            self._stalled = self._count if self._mode == "stall" else 0
             self._has_changed.notify_all()
         if self._mode == "reset":
             for writer in list(self._open):
@@ -45,21 +49,28 @@ class Proxy:
         if self._mode == "reset":
             _reset(writer)
             return
-        await self._until_passing()
+        self._count += 1
+        number = self._count
+        await self._until_passing(number)
         try:
             far_reader, far_writer = await asyncio.open_connection(*self._target)
         except OSError:
             _reset(writer)
             return
         self._open |= {writer, far_writer}
-        ways = [self._carry(reader, far_writer), self._carry(far_reader, writer)]
+        ways = [
+            self._carry(number, reader, far_writer),
+            self._carry(number, far_reader, writer),
+        ]
         await asyncio.gather(*ways, return_exceptions=True)
         self._open -= {writer, far_writer}
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while piece := await reader.read(PIECE_BYTES):
-                await self._until_passing()
+                await self._until_passing(number)
                 await self._pass(piece, writer)
         with contextlib.suppress(OSError):
             writer.close()
@@ -81,9 +92,12 @@ class Proxy:
         changed[self._chance.randrange(len(piece))] ^= 1 << self._chance.randrange(8)
         return bytes(changed)
 
-    async def _until_passing(self) -> None:
+    async def _until_passing(self, number: int) -> None:
         async with self._has_changed:
-            await self._has_changed.wait_for(lambda: self._mode != "half_open")
+            await self._has_changed.wait_for(lambda: not self._is_silent(number))
+
+    def _is_silent(self, number: int) -> bool:
+        return self._mode == "half_open" or number <= self._stalled
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

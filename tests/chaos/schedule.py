@@ -7,6 +7,7 @@ the machine makes of them still differs from run to run: that is what the histor
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from chaos.operation import Step
@@ -20,6 +21,7 @@ CHUNK_BYTES = 64 << 10  # so a write may span several chunks
 LENGTHS = (8, 4096, 5000, 64 << 10, 70_000, 160 << 10)  # all multiples of a word
 TIMEOUTS_S = (3.0, 3.0, 1.0, 0.4)
 BATCH_MAX = 6
+EMPTY_SHARE = 0.15  # of puts
 FOLLOWED_SHARE = 0.4  # of changes, that the same lane reads at once
 
 CALM_S = 1.0  # at first nothing is wrong
@@ -101,7 +103,8 @@ class Fault:
     Attributes:
         kind: kill (and start again; a node is empty then), pause, link_down, cut (from ``target``
             to ``other``), loss (``amount`` percent on the way to ``target``), client_kill (for
-            ever); of the proxied node: delay (``amount`` ms), trickle, half_open, reset, damage.
+            ever); of the proxied node: delay (``amount`` ms), trickle, half_open, stall, reset,
+            damage.
         target: ``n0``, ``c1``, ``etcd``.
     """
 
@@ -133,7 +136,7 @@ class Schedule:
         return [step for step in self.steps if step.lane // LANES == client]
 
 
-PROXY_FAULTS = ("delay", "trickle", "half_open", "reset", "damage")
+PROXY_FAULTS = ("delay", "trickle", "half_open", "stall", "reset", "damage")
 # What a seed is mostly about; seeds in a row go through all of them.
 THEMES: tuple[tuple[str, ...], ...] = (
     ("kill",),
@@ -150,6 +153,7 @@ THEMES: tuple[tuple[str, ...], ...] = (
     ("local", "kill"),
     ("trickle", "link_down"),
     ("kill", "cut", "pause"),
+    ("stall", "pause"),
 )
 ETCD_THEMES: tuple[tuple[str, ...], ...] = (
     ("kill",),
@@ -164,18 +168,29 @@ ETCD_THEMES: tuple[tuple[str, ...], ...] = (
     ("loss", "kill"),
     ("etcd_cut", "pause", "client_kill"),
     ("damage", "kill"),
+    ("stall", "kill"),
 )
 
 
-def schedule_of(seed: int, world: World | None = None) -> Schedule:
-    """The schedule of a seed. ``world``: what is asked for; the seed chooses the rest."""
+def schedule_of(
+    seed: int, world: World | None = None, faults: Sequence[Fault] | None = None
+) -> Schedule:
+    """The schedule of a seed.
+
+    Args:
+        seed: What decides everything that is not given.
+        world: What is asked for; the seed chooses the rest.
+        faults: Just these.
+    """
     chance = random.Random(seed)
     world = world or World()
     themes = THEMES if world.provider == "static" else ETCD_THEMES
     theme = themes[seed % len(themes)]
     made = world_of(chance, theme, world)
-    faults = tuple(sorted(faults_of(chance, theme, made), key=lambda fault: fault.at_s))
-    return Schedule(seed, made, tuple(StepMaker(chance, made).steps()), faults)
+    made_faults = faults_of(chance, theme, made)
+    chosen = made_faults if faults is None else faults
+    ordered = tuple(sorted(chosen, key=lambda fault: fault.at_s))
+    return Schedule(seed, made, tuple(StepMaker(chance, made).steps()), ordered)
 
 
 def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> World:
@@ -184,7 +199,7 @@ def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> Wor
         world = replace(world, lease_s=LEASE_S)
     if "full" in theme:
         world = replace(world, is_small=True, memory="16MiB", value_scale=4)
-    if any(kind in PROXY_FAULTS for kind in theme):
+    if any(kind in PROXY_FAULTS for kind in theme) and world.proxied is None:
         world = replace(world, proxied=chance.randrange(world.nodes))
     return replace(
         world,
@@ -307,6 +322,8 @@ class StepMaker:
         length = self._chance.choice(LENGTHS) * self._world.value_scale
         if kind == "truncate":
             return 0, self._words(FILE_BYTES)
+        if kind == "put" and self._chance.random() < EMPTY_SHARE:
+            return 0, 0
         offset = self._words(FILE_BYTES) if kind in ("read", "write") else 0
         return (offset, 2 * length) if kind == "read" else (offset, length)
 
