@@ -25,6 +25,8 @@ using namespace std::string_view_literals;
 namespace {
 
 constexpr int BACKLOG = 1024;
+constexpr int KEEP_IDLE_S = 5;  // after which a silent peer's kernel is asked whether it is there
+constexpr int KEEP_EVERY_S = 1;
 constexpr std::size_t BUFFER_BYTES_MIN = 64 * KiB;
 constexpr std::size_t BUFFER_BYTES_MAX = 256 * MiB;
 constexpr const char* CONGESTION_KNOWN = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -314,6 +316,11 @@ void tune(int fd, const SocketSettings& settings, int silence_ms) noexcept {
   set(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(settings.buffer_bytes));
   set(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(settings.buffer_bytes));
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
+  // A peer whose end got lost on its way, with the host or the cable, is found out all the same:
+  // what was kept for it goes.
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
   for (const std::string_view name : {std::string_view(settings.congestion), "cubic"sv, "reno"sv})
     if (!name.empty() && set_congestion(fd, name)) return;
 }
