@@ -271,11 +271,15 @@ class StepMaker:
             at_s = 0.0
             if lane < len(PATHS):
                 steps.append(self._step(lane, at_s, "put", (PATHS[lane],)))
+            at_s = self._later(at_s)
             while at_s < self._world.pace.sweep_s - 0.3:
-                at_s += self._chance.expovariate(1 / STEP_EVERY_S)
                 steps += self._turn(lane, at_s)
+                at_s = self._later(at_s)
             steps += self._sweep(lane)
         return steps
+
+    def _later(self, at_s: float) -> float:
+        return at_s + self._chance.expovariate(1 / STEP_EVERY_S)
 
     def _turn(self, lane: int, at_s: float) -> list[Step]:
         kind = self._chance.choices(list(KINDS), list(KINDS.values()))[0]
