@@ -2,8 +2,8 @@
 // the node has and sees to it that every piece is where it belongs: new owners get copies, what is
 // one too many here is let go once all owners have theirs.
 //
-// One thread, which works for a fraction of a millisecond at a time and never waits for another node. Repair
-// after a loss, growth and drain are this same walk.
+// One thread, which works for a fraction of a millisecond at a time and never waits for another
+// node. Repair after a loss, growth and drain are this same walk.
 #pragma once
 
 #include <atomic>
