@@ -1,9 +1,10 @@
 """Proxy: a TCP proxy in front of one node that delays, trickles, goes silent, resets or damages.
 
 `python -m chaos.proxy LISTEN TARGET SEED` serves until its standard input ends, and takes one
-mode a line from there, which it repeats once it is in force: `pass`, `delay MS`, `trickle`, `half_open`, `stall`, `reset`, `damage`. What
-a silent proxy has taken in is delivered once it passes again, however late that is: by `half_open`
-all connections are silent, by `stall` those that were open, while new ones pass.
+mode a line from there, which it repeats once it is in force: `pass`, `delay MS`, `trickle`,
+`half_open`, `stall`, `reset`, `damage`. What a silent proxy has taken in is delivered once it
+passes again, however late that is: by `half_open` all connections are silent, by `stall` those
+that were open, while new ones pass.
 """
 
 from __future__ import annotations
