@@ -35,6 +35,13 @@ nb::list present_of(const Call& call) {
   return list;
 }
 
+/// Of each page that was put: on how many nodes it is now.
+nb::list copies_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) list.append(item.copies);
+  return list;
+}
+
 nb::list sizes_of(const Call& call) {
   nb::list list;
   for (const ItemOutcome& item : call.outcome().items) {
@@ -72,7 +79,7 @@ nb::list entries_of(const Call& call) {
 
 nb::tuple file_of(const Call& call) {
   const FileFacts& file = call.outcome().file;
-  return nb::make_tuple(file.size, file.chunk_bytes, file.ttl_s, file.gen, file.seq);
+  return nb::make_tuple(file.size, file.chunk_bytes, file.ttl_s, file.gen, file.seq, file.replicas);
 }
 
 nb::list nodes_of(const Call& call) {
@@ -189,6 +196,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("statuses", &statuses_of)
       .def_prop_ro("present", &present_of)
       .def_prop_ro("sizes", &sizes_of)
+      .def_prop_ro("copies", &copies_of)
       .def_prop_ro("fault", &fault_of)
       .def_prop_ro("entries", &entries_of)
       .def_prop_ro("next", &next_of)

@@ -128,11 +128,13 @@ class BoundClient {
     });
   }
 
-  CallPtr create(nb::bytes path, std::uint32_t chunk_bytes, std::uint32_t ttl_s, bool is_if_absent,
-                 std::uint32_t timeout_ms, std::uint64_t cookie) {
+  CallPtr create(nb::bytes path, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
+                 std::uint32_t replicas, bool is_if_absent, std::uint32_t timeout_ms,
+                 std::uint64_t cookie) {
     CallOptions options = options_of(timeout_ms, cookie);
     options.chunk_bytes = chunk_bytes;
     options.ttl_s = ttl_s;
+    options.replicas = replicas;
     options.if_absent = is_if_absent;
     return begin({}, [&](Client& client, std::span<const Buffer>) {
       return client.create(text_of(path), options);
@@ -154,12 +156,13 @@ class BoundClient {
   }
 
   CallPtr put(nb::bytes path, nb::handle from, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
-              std::uint32_t timeout_ms, std::uint64_t cookie) {
+              std::uint32_t replicas, std::uint32_t timeout_ms, std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
     CallOptions options = options_of(timeout_ms, cookie);
     options.chunk_bytes = chunk_bytes;
     options.ttl_s = ttl_s;
+    options.replicas = replicas;
     return begin(
         std::move(borrowed),
         [&](Client& client, std::span<const Buffer> pieces) {
@@ -219,6 +222,14 @@ class BoundClient {
     return begin({}, [&](Client& client, std::span<const Buffer>) {
       return client.list_files(text_of(prefix), text_of(after), count_max,
                                options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr advise(nb::bytes path, bool is_needed, std::uint32_t replicas, std::uint32_t timeout_ms,
+                 std::uint64_t cookie) {
+    const Advice advice = is_needed ? Advice::willneed : Advice::dontneed;
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.advise(text_of(path), advice, replicas, options_of(timeout_ms, cookie));
     });
   }
 
@@ -318,6 +329,15 @@ class BoundClient {
     return cluster;
   }
 
+  nb::tuple counts() {
+    ClientCounts counts;
+    {
+      GilReleased released;
+      client_->with([&](Client& client) { counts = client.counts(); });
+    }
+    return nb::make_tuple(counts.hedged, counts.hedges_won);
+  }
+
   void close() {
     descriptor_ = -1;
     if (!client_) return;
@@ -365,13 +385,14 @@ void bind_pages(nb::class_<BoundClient>& client) {
 void bind_files(nb::class_<BoundClient>& client) {
   client
       .def("create", &BoundClient::create, nb::arg("path"), nb::kw_only(),
-           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("is_if_absent") = false,
-           timeout_arg(), cookie_arg())
+           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("replicas") = 0,
+           nb::arg("is_if_absent") = false, timeout_arg(), cookie_arg())
       .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"),
            nb::arg("buffers").none(), nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(),
            cookie_arg())
       .def("put", &BoundClient::put, nb::arg("path"), nb::arg("buffers").none(), nb::kw_only(),
-           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, timeout_arg(), cookie_arg())
+           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("replicas") = 0, timeout_arg(),
+           cookie_arg())
       .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into").none(),
@@ -387,6 +408,8 @@ void bind_files(nb::class_<BoundClient>& client) {
 
 void bind_views(nb::class_<BoundClient>& client) {
   client
+      .def("advise", &BoundClient::advise, nb::arg("path"), nb::arg("is_needed"),
+           nb::arg("replicas"), nb::kw_only(), timeout_arg(), cookie_arg())
       .def("view_page", &BoundClient::view_page, nb::arg("namespace"), nb::arg("key").none(),
            nb::kw_only(), nb::arg("is_verifying") = false, timeout_arg(), cookie_arg())
       .def("view_file", &BoundClient::view_file, nb::arg("path"), nb::arg("offset"),
@@ -420,6 +443,7 @@ void bind_client(nb::module_& module) {
       .def("fileno", &BoundClient::fileno)
       .def("map", &BoundClient::map)
       .def("cluster", &BoundClient::cluster)
+      .def("counts", &BoundClient::counts)
       .def("finished", &BoundClient::finished, nb::arg("count_max"))
       .def("close", &BoundClient::close);
 }

@@ -66,6 +66,7 @@ void bind_limits(nb::module_& module) {
   module.attr("KEY_BYTES_MAX") = KEY_BYTES_MAX;
   module.attr("NAMESPACE_BYTES_MAX") = NAMESPACE_BYTES_MAX;
   module.attr("NODES_MAX") = NODES_MAX;
+  module.attr("REPLICAS_MAX") = REPLICAS_MAX;
   module.attr("NODE_NAME_BYTES_MAX") = NODE_NAME_BYTES_MAX;
   module.attr("PAGE_BYTES_MAX") = PAGE_BYTES_MAX;
   module.attr("PATH_BYTES_MAX") = PATH_BYTES_MAX;

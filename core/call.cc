@@ -47,10 +47,6 @@ RpcRef Call::new_rpc(wire::Op op) const {
   return rpc;
 }
 
-std::size_t Call::home_of(std::string_view path, std::uint64_t chunk) const {
-  return network().routes()->owner(path, chunk);
-}
-
 std::uint64_t Call::share_bytes(std::size_t node, std::uint64_t bytes) const {
   const bool is_leased = network().link(node).transport() == Transport::shm;
   const std::uint64_t shares = is_leased ? LEASED_SHARES : SENT_SHARES;
@@ -64,10 +60,15 @@ void Call::scatter(std::vector<Sent> rpcs, std::function<void()> then) {
   if (sent_.empty()) return then();
   auto gather = std::make_shared<Gather>(sent_.size(), std::move(then));
   std::map<std::size_t, std::vector<RpcRef>> by_node;
-  for (const Sent& each : sent_) {
-    each.rpc->done = [self = shared_from_this(), gather] {
+  for (Sent& each : sent_) {
+    std::function<void()> done = [self = shared_from_this(), gather] {
       if (gather->left.fetch_sub(1) == 1) gather->then();
     };
+    if (each.others.empty()) {
+      each.rpc->done = std::move(done);
+    } else {
+      Hedge::watch(network(), each.rpc, each.node, std::move(each.others), std::move(done));
+    }
     by_node[each.node].push_back(each.rpc);
   }
   // From the first submit on the next step may run, on another thread.

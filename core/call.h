@@ -49,13 +49,13 @@ class Call : public std::enable_shared_from_this<Call> {
   struct Sent {
     std::size_t node;
     RpcRef rpc;
+    std::vector<std::uint32_t> others{};  // a read's, by item: who may have it too; see Hedge
   };
 
   const CallContext& context() const noexcept { return context_; }
   Network& network() const noexcept { return context_.network; }
   const CallOptions& options() const noexcept { return context_.options; }
   RpcRef new_rpc(wire::Op op) const;
-  std::size_t home_of(std::string_view path, std::uint64_t chunk) const;
   /// How many of `bytes` that are read from a node one request asks for: all its streams have a
   /// share, and end together.
   std::uint64_t share_bytes(std::size_t node, std::uint64_t bytes) const;
@@ -65,6 +65,8 @@ class Call : public std::enable_shared_from_this<Call> {
   /// The same for one.
   void send(std::size_t node, RpcRef rpc, std::function<void()> then);
   const std::vector<Sent>& sent() const noexcept { return sent_; }
+  /// An earlier answer stands in for the last one.
+  void restore(Sent earlier) { sent_.assign(1, std::move(earlier)); }
   const Rpc& answer() const noexcept { return *sent_.front().rpc; }
   /// The single item's status, or why there is no answer.
   Status answer_status() const noexcept { return answer().item_status(0); }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cluster_calls.h"
+#include "file_advise.h"
 #include "file_calls.h"
 #include "name.h"
 #include "page_calls.h"
@@ -49,6 +50,12 @@ std::string range_fault(std::string_view path, std::uint64_t offset,
     return std::to_string(total_bytes(buffers)) + " bytes at " + std::to_string(offset) +
            " reach past the largest file, " + std::to_string(FILE_BYTES_MAX) + " bytes";
   return buffers_fault(buffers, is_written);
+}
+
+std::string replicas_fault(std::uint32_t replicas) {
+  if (replicas <= REPLICAS_MAX) return {};
+  return std::to_string(replicas) + " copies: at most " + std::to_string(REPLICAS_MAX) +
+         " are kept";
 }
 
 class NetworkClient : public Client {
@@ -102,6 +109,7 @@ class NetworkClient : public Client {
   OperationRef create(std::string_view path, const CallOptions& options) override {
     Started call(*this, options);
     if (!call.passes(path_fault(path))) return call.operation();
+    if (!call.passes(replicas_fault(options.replicas))) return call.operation();
     start_create(call.context(), std::string(path), call.on_end());
     return call.operation();
   }
@@ -161,6 +169,15 @@ class NetworkClient : public Client {
     return call.operation();
   }
 
+  OperationRef advise(std::string_view path, Advice advice, std::uint32_t replicas,
+                      const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    if (!call.passes(replicas_fault(replicas))) return call.operation();
+    start_advise(call.context(), std::string(path), advice, replicas, call.on_end());
+    return call.operation();
+  }
+
   OperationRef list_files(std::string_view prefix, std::string_view after, std::size_t count_max,
                           const CallOptions& options) override {
     Started call(*this, options);
@@ -215,6 +232,9 @@ class NetworkClient : public Client {
     return queue_->take(count_max);
   }
   wire::Map map() const override { return network_->routes()->map; }
+  ClientCounts counts() const override {
+    return {network_->hedges().hedged(), network_->hedges().won()};
+  }
 
  private:
   /// What an operation may outlive: it cancels through this, for as long as the client is there.
@@ -284,6 +304,7 @@ class NetworkClient : public Client {
                          const CallOptions& options) {
     Started call(*this, options);
     if (!call.passes(range_fault(path, spec.offset, from, false))) return call.operation();
+    if (!call.passes(replicas_fault(options.replicas))) return call.operation();
     spec.path = path;
     spec.from.assign(from.begin(), from.end());
     start_write(call.context(), std::move(spec), call.on_end());

@@ -55,6 +55,7 @@ struct CallOptions {
   std::uint32_t timeout_ms = 0;   // 0: the client's default
   std::uint32_t ttl_s = 0;        // 0: none. Puts and creates
   std::uint32_t chunk_bytes = 0;  // create; 0: CHUNK_BYTES_DEFAULT
+  std::uint32_t replicas = 0;     // create, put: copies of its bytes; 0: as its namespace has
   bool if_absent = false;         // create: conflict when it is there
   std::uint64_t if_gen = 0;       // write: only into this generation of the file, else gone; 0: any
   bool is_verifying = false;      // views: sum every block where it lies before they are given out
@@ -63,9 +64,13 @@ struct CallOptions {
   std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
 };
 
+/// What a caller expects of a file. willneed: it will be read much. dontneed: not any more.
+enum class Advice : std::uint8_t { willneed, dontneed };
+
 struct ItemOutcome {
   Status status = Status::unavailable;
   std::uint64_t bytes = 0;  // of the stored page (get), or moved
+  std::uint8_t copies = 0;  // put: that stand now
 };
 
 struct FileFacts {
@@ -74,6 +79,7 @@ struct FileFacts {
   std::uint64_t seq = 0;
   std::uint32_t chunk_bytes = 0;
   std::uint32_t ttl_s = 0;
+  std::uint32_t replicas = 0;  // 0: as its namespace has
 };
 
 /// What a call came to. Which fields are filled depends on the call.
@@ -89,6 +95,12 @@ struct Outcome {
   FileFacts file;                        // create, stat, view_file
   ViewRef view;                          // view_page, view_file
   std::vector<wire::NodeStatus> nodes;   // ping; a node that did not answer has state 3
+};
+
+/// What a client has done since it began.
+struct ClientCounts {
+  std::uint64_t hedged = 0;      // reads that were asked of a second node, as the first was late
+  std::uint64_t hedges_won = 0;  // and answered by it
 };
 
 class Operation {
@@ -144,6 +156,12 @@ class Client {
   virtual OperationRef truncate(std::string_view path, std::uint64_t size,
                                 const CallOptions& options) = 0;
   virtual OperationRef unlink(std::string_view path, const CallOptions& options) = 0;
+  /// willneed: there are `replicas` copies of the file's bytes once it is done, and readers choose
+  /// among them. dontneed: there are only so many, and what lay beyond is dropped. 0: as many as
+  /// its namespace has. ok: value = bytes that lie in as many copies now, or that were dropped. gone,
+  /// miss: as for read.
+  virtual OperationRef advise(std::string_view path, Advice advice, std::uint32_t replicas,
+                              const CallOptions& options) = 0;
   virtual OperationRef list_files(std::string_view prefix, std::string_view after,
                                   std::size_t count_max, const CallOptions& options) = 0;
 
@@ -168,6 +186,7 @@ class Client {
   virtual std::vector<OperationRef> finished(std::size_t count_max) = 0;
 
   virtual wire::Map map() const = 0;
+  virtual ClientCounts counts() const = 0;
 };
 
 }  // namespace gd2fs

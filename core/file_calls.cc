@@ -10,35 +10,19 @@ constexpr std::int64_t DROP_MS = 500;  // to tell the owners of a file's pieces 
 constexpr std::size_t CREATES_MAX = 2;
 
 FileFacts facts_of(const wire::ResponseItem& record) {
-  return {record.length, record.gen, record.seq, record.detail, 0};
+  return {record.length, record.gen, record.seq, record.detail, 0, 0};
 }
 
-/// A call on one file's record: one item to its home.
-class RecordCall : public Call {
+/// One request about the record, and its answer.
+class FactsCall : public RecordCall {
  public:
-  RecordCall(CallContext context, std::string path, OnEnd on_end)
-      : Call(std::move(context), std::move(on_end)), path_(std::move(path)) {}
+  using RecordCall::RecordCall;
 
  protected:
-  wire::Item new_item() const {
-    wire::Item item;
-    item.name = path_;
-    return item;
-  }
-  std::size_t home() const { return home_of(path_, 0); }
-
-  /// `then` runs unless home asks to wait: then the same is asked again.
   template <class Derived>
   void ask_home(wire::Op op, wire::Item item, void (Derived::*then)()) {
-    RpcRef rpc = new_rpc(op);
-    rpc->add(item);
     auto self = std::static_pointer_cast<Derived>(shared_from_this());
-    send(home(), std::move(rpc), [self, op, item, then] {
-      if (self->answer_status() == Status::retry &&
-          self->after(RETRY_MS, [=] { self->ask_home(op, item, then); }))
-        return;
-      ((*self).*then)();
-    });
+    ask(op, std::move(item), [self, then] { ((*self).*then)(); });
   }
 
   void end_with_answer(const std::string& what) {
@@ -48,18 +32,16 @@ class RecordCall : public Call {
     outcome.file = facts_of(answer().answers.front());
     finish(std::move(outcome));
   }
-
-  const std::string path_;
 };
 
-class FileCreate : public RecordCall {
+class FileCreate : public FactsCall {
  public:
-  using RecordCall::RecordCall;
+  using FactsCall::FactsCall;
 
   void run() {
     wire::Item item = new_item();
     item.length = options().chunk_bytes == 0 ? CHUNK_BYTES_DEFAULT : options().chunk_bytes;
-    item.sink = 1;  // replicas
+    item.sink = options().replicas;
     item.ttl_s = options().ttl_s;
     item.flags = options().if_absent ? wire::ITEM_IF_ABSENT : std::uint16_t{0};
     ++creates_;
@@ -77,9 +59,9 @@ class FileCreate : public RecordCall {
   std::size_t creates_ = 0;
 };
 
-class FileStat : public RecordCall {
+class FileStat : public FactsCall {
  public:
-  using RecordCall::RecordCall;
+  using FactsCall::FactsCall;
 
   void run() { ask_home(wire::Op::meta, new_item(), &FileStat::take); }
 
@@ -90,14 +72,15 @@ class FileStat : public RecordCall {
     outcome.file = facts_of(answer().answers.front());
     outcome.file.size = body.size;
     outcome.file.ttl_s = body.ttl_s;
+    outcome.file.replicas = body.replicas;
     finish(std::move(outcome));
   }
 };
 
-class FileTruncate : public RecordCall {
+class FileTruncate : public FactsCall {
  public:
   FileTruncate(CallContext context, std::string path, std::uint64_t size, OnEnd on_end)
-      : RecordCall(std::move(context), std::move(path), std::move(on_end)), size_(size) {}
+      : FactsCall(std::move(context), std::move(path), std::move(on_end)), size_(size) {}
 
   void run() { ask_home(wire::Op::meta, new_item(), &FileTruncate::take_record); }
 
@@ -116,9 +99,9 @@ class FileTruncate : public RecordCall {
   const std::uint64_t size_;
 };
 
-class FileUnlink : public RecordCall {
+class FileUnlink : public FactsCall {
  public:
-  using RecordCall::RecordCall;
+  using FactsCall::FactsCall;
 
   void run() { ask_home(wire::Op::unlink, new_item(), &FileUnlink::take); }
 

@@ -11,7 +11,7 @@ constexpr std::size_t ROUNDS_MAX = 3;  // looks at the record
 }  // namespace
 
 FileRead::FileRead(CallContext context, ReadSpec spec, OnEnd on_end)
-    : Call(std::move(context), std::move(on_end)),
+    : RecordCall(std::move(context), spec.path, std::move(on_end)),
       spec_(std::move(spec)),
       bytes_(total_bytes(spec_.into)) {}
 
@@ -21,29 +21,24 @@ std::string FileRead::what() const {
 }
 
 void FileRead::ask_record(std::uint64_t from) {
-  RpcRef rpc = new_rpc(wire::Op::meta);
-  wire::Item item;
-  item.name = spec_.path;
+  wire::Item item = new_item();
   item.offset = from;
   item.length = spec_.offset + bytes_ - from;
-  rpc->add(std::move(item));
-  send(home_of(spec_.path, 0), std::move(rpc), [self = self(), from] { self->take_record(from); });
+  ask(wire::Op::meta, std::move(item), [self = self(), from] { self->take_record(from); });
 }
 
 void FileRead::take_record(std::uint64_t from) {
   const Status status = answer_status();
-  if (status == Status::retry &&
-      after(RETRY_MS, [self = self()] { self->ask_record(self->spec_.offset); }))
-    return;
-  if (status != Status::ok) return fail(status, what(), home_of(spec_.path, 0));
+  if (status != Status::ok) return fail(status, what(), home());
   const wire::ResponseItem& record = answer().answers.front();
   const wire::MetaBody& body = answer().metas.front();
   const bool is_first = from == spec_.offset;
   if (!is_first && (record.gen != facts_.gen || record.seq != facts_.seq)) return another_round();
   if (is_first) segments_.clear();
-  facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s};
+  facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s, body.replicas};
   segments_.insert(segments_.end(), body.segments.begin(), body.segments.end());
   if (!are_segments_sound()) return finish(Status::miss);
+  tried_.clear();
   if (record.tier == 0 || body.segments.empty()) return fetch();
   const wire::Segment& last = segments_.back();
   ask_record(last.chunk * facts_.chunk_bytes + last.offset + last.length);
@@ -66,7 +61,8 @@ bool FileRead::are_segments_sound() const {
 void FileRead::fetch() {
   end_ = std::max(spec_.offset, std::min(spec_.offset + bytes_, facts_.size));
   // As if all came from home: nodes of one cluster are mostly reached alike.
-  share_bytes_ = share_bytes(home_of(spec_.path, 0), end_ - spec_.offset);
+  share_bytes_ = share_bytes(home(), end_ - spec_.offset);
+  look_at_map();
   requests_.clear();
   parts_.clear();
   open_.clear();
@@ -74,7 +70,25 @@ void FileRead::fetch() {
   std::uint64_t at = spec_.offset;
   for (const wire::Segment& segment : segments_) add_segment(segment, cursor, at);
   cursor.fill_zero(static_cast<std::size_t>(end_ - at));
+  if (is_stuck_) return no_news();
   scatter(std::move(requests_), [self = self()] { self->collect(); });
+}
+
+/// Another map: who was asked by the last one is told apart by it no more.
+void FileRead::look_at_map() {
+  const RoutesRef routes = network().routes();
+  if (routes != routes_) tried_.clear();
+  routes_ = routes;
+  replicas_ = replicas_of(*routes, facts_);
+  reach_ = Reach(*routes, replicas_);
+  choice_.emplace(routes, share_bytes_);
+  is_stuck_ = is_told_to_wait_ = false;
+}
+
+/// Nobody is left who could have some part.
+void FileRead::no_news() {
+  if (lost_) return fail(Status::unavailable, what(), *lost_);
+  another_round();
 }
 
 /// Adds what is wanted of a segment, and zeros for the hole before it. `at`: where `cursor` is.
@@ -93,55 +107,94 @@ void FileRead::add_segment(const wire::Segment& segment, BufferCursor& cursor, s
   }
 }
 
-void FileRead::add_part(const wire::Segment& segment, const Part& part, BufferCursor& cursor) {
+bool FileRead::is_had(const Part& part) const {
   const auto known = done_.find(part.at);
-  if (known != done_.end() && known->second.length == part.length && known->second.tag == part.tag)
+  return known != done_.end() && known->second.length == part.length &&
+         known->second.tag == part.tag;
+}
+
+void FileRead::add_part(const wire::Segment& segment, Part part, BufferCursor& cursor) {
+  if (is_had(part) || is_stuck_) return cursor.skip(static_cast<std::size_t>(part.length));
+  const auto tried = tried_.find(part.at);
+  const RankMask asked = tried == tried_.end() ? 0 : tried->second.asked;
+  const auto order = routes_->placement.holders(path_, segment.chunk, reach_.ranks);
+  part.rank = choice_->next(order, replicas_, asked);
+  const bool is_missed = tried != tried_.end() && tried->second.misses >= reach_.misses;
+  if (is_missed || part.rank >= order.size()) {
+    is_stuck_ = true;
     return cursor.skip(static_cast<std::size_t>(part.length));
-  const std::size_t node = home_of(spec_.path, segment.chunk);
-  Open& open = open_.try_emplace(node, Open{Cutter(wire::Op::read, share_bytes_), 0}).first->second;
-  if (open.cutter.begins(spec_.path.size(), part.length)) {
-    open.request = requests_.size();
-    requests_.push_back({node, new_rpc(wire::Op::read)});
-    parts_.emplace_back();
   }
+  choice_->assign(order[part.rank], part.length);
+  Sent& request = request_to(order[part.rank], part);
   wire::Item item;
-  item.name = wire::Name::borrowed(spec_.path);
+  item.name = wire::Name::borrowed(path_);
   item.flags = options().is_probe ? wire::ITEM_PROBE : std::uint16_t{0};
   item.chunk = segment.chunk;
   item.offset = part.at - segment.chunk * facts_.chunk_bytes;
   item.length = part.length;
   item.tag = part.tag;
-  requests_[open.request].rpc->add(std::move(item), cursor, part.length);
+  request.rpc->add(std::move(item), cursor, part.length);
+  if (replicas_ == 1) return;
+  const std::size_t other = choice_->next(order, replicas_, asked | rank_bit(part.rank));
+  const bool is_there = other < order.size();
+  request.others.push_back(is_there ? static_cast<std::uint32_t>(routes_->slots[order[other]])
+                                    : Hedge::NOBODY);
+}
+
+/// The request that a part is added to next.
+Call::Sent& FileRead::request_to(std::uint32_t owner, const Part& part) {
+  const std::size_t node = routes_->slots[owner];
+  Open& open = open_.try_emplace(node, Open{Cutter(wire::Op::read, share_bytes_), 0}).first->second;
+  if (open.cutter.begins(path_.size(), part.length)) {
+    open.request = requests_.size();
+    requests_.push_back({node, new_rpc(wire::Op::read)});
+    requests_.back().rpc->has_others = replicas_ > 1 && routes_->slots.size() > 1;
+    parts_.emplace_back();
+  }
   parts_[open.request].push_back(part);
+  return requests_[open.request];
 }
 
 void FileRead::collect() {
   bool is_missing = false;
-  bool is_told_to_wait = false;
   for (std::size_t request = 0; request < parts_.size(); ++request) {
-    const Rpc& rpc = *sent()[request].rpc;
-    if (rpc.status != Status::ok) return fail(rpc.status, what(), sent()[request].node);
+    const Sent& each = sent()[request];
+    const Status status = each.rpc->status;
+    if (status != Status::ok && status != Status::unavailable)
+      return fail(status, what(), each.node);
     for (std::size_t item = 0; item < parts_[request].size(); ++item) {
-      const Part& part = parts_[request][item];
-      const Status status = rpc.answers[item].status;
-      if (status == Status::ok && rpc.bodies[item].tag == part.tag) {
-        done_[part.at] = part;
-      } else if (status == Status::retry) {
-        is_told_to_wait = true;
-      } else {
-        is_missing = true;
-      }
+      take_part(parts_[request][item], *each.rpc, item, each.node);
+      is_missing = is_missing || !is_had(parts_[request][item]);
     }
   }
-  if (is_missing) return another_round();
-  if (is_told_to_wait) {
-    if (!after(RETRY_MS, [self = self()] { self->fetch(); })) finish(Status::expired);
+  if (is_missing) {
+    if (!after(is_told_to_wait_ ? RETRY_MS : 0, [self = self()] { self->fetch(); }))
+      finish(Status::expired);
     return;
   }
   Outcome outcome = outcome_of(Status::ok);
   outcome.value = end_ - spec_.offset;
   outcome.file = facts_;
   finish(std::move(outcome));
+}
+
+void FileRead::take_part(const Part& part, const Rpc& rpc, std::size_t item, std::size_t node) {
+  const Status status = rpc.item_status(item);
+  if (status == Status::ok && rpc.bodies[item].tag == part.tag) {
+    done_[part.at] = part;
+    return;
+  }
+  if (status == Status::retry) {
+    is_told_to_wait_ = true;
+    return;
+  }
+  Tried& tried = tried_[part.at];
+  tried.asked |= rank_bit(part.rank);
+  if (status == Status::unavailable) {
+    lost_ = node;
+  } else {
+    ++tried.misses;
+  }
 }
 
 /// A write may have come between: what the record says now is asked for, what is the same stays.

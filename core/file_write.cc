@@ -21,7 +21,7 @@ constexpr std::size_t PUBLISHES_MAX = 3;
 }  // namespace
 
 FileWrite::FileWrite(CallContext context, WriteSpec spec, OnEnd on_end)
-    : Call(std::move(context), std::move(on_end)),
+    : RecordCall(std::move(context), spec.path, std::move(on_end)),
       spec_(std::move(spec)),
       bytes_(total_bytes(spec_.from)),
       offset_(spec_.offset),
@@ -29,7 +29,7 @@ FileWrite::FileWrite(CallContext context, WriteSpec spec, OnEnd on_end)
 
 std::string FileWrite::what() const {
   const std::string bytes = std::to_string(bytes_) + " bytes";
-  const std::string path = "`" + spec_.path + "`";
+  const std::string path = "`" + path_ + "`";
   if (spec_.is_replace) return "put of " + bytes + " as " + path;
   if (spec_.is_append) return "append of " + bytes + " to " + path;
   return "write of " + bytes + " at " + std::to_string(offset_) + " to " + path;
@@ -40,6 +40,7 @@ void FileWrite::run() {
     facts_.chunk_bytes =
         options().chunk_bytes == 0 ? std::uint32_t{CHUNK_BYTES_DEFAULT} : options().chunk_bytes;
     facts_.ttl_s = options().ttl_s;
+    facts_.replicas = options().replicas;
     return begin_pieces();
   }
   if (spec_.snapshot) {
@@ -51,16 +52,10 @@ void FileWrite::run() {
 }
 
 void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)()) {
-  RpcRef rpc = new_rpc(wire::Op::meta);
-  wire::Item item;
-  item.name = spec_.path;
+  wire::Item item = new_item();
   item.offset = offset;
   item.length = length;
-  rpc->add(std::move(item));
-  send(home(), std::move(rpc), [self = self(), offset, length, then] {
-    if (self->answer_status() == Status::retry &&
-        self->after(RETRY_MS, [=] { self->ask_record(offset, length, then); }))
-      return;
+  ask(wire::Op::meta, std::move(item), [self = self(), then] {
     if (self->take_facts()) (*self.*then)();
   });
 }
@@ -79,7 +74,7 @@ bool FileWrite::take_facts() {
     written();
     return false;
   }
-  facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s};
+  facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s, body.replicas};
   if (gen_ == 0) gen_ = facts_.gen;
   if (facts_.gen == gen_ && facts_.chunk_bytes != 0) return true;
   fail(Status::gone, what(), home());  // unlinked and made anew since
@@ -100,13 +95,15 @@ void FileWrite::begin_pieces() {
   tag_ = random_tag();
   if (bytes_ == 0) return spec_.is_replace ? commit() : nothing_to_write();
   pieces_.clear();
+  staged_.clear();
+  routes_ = network().routes();
+  replicas_ = replicas_of(*routes_, facts_);
   BufferCursor memory(spec_.from);
   for (std::uint64_t done = 0; done < bytes_;) {
     Piece piece;
     piece.chunk = (offset_ + done) / facts_.chunk_bytes;
     piece.offset = (offset_ + done) % facts_.chunk_bytes;
     piece.length = std::min(bytes_ - done, facts_.chunk_bytes - piece.offset);
-    piece.node = home_of(spec_.path, piece.chunk);
     piece.memory = memory;
     memory.skip(static_cast<std::size_t>(piece.length));
     done += piece.length;
@@ -126,82 +123,135 @@ void FileWrite::nothing_to_write() {
 void FileWrite::stage() {
   std::vector<Sent> requests;
   offered_.clear();
-  add_offers(requests);
+  const std::vector<Copy> copies = copies_to_make();
+  if (refusal_.status != Status::ok) return give_up(refusal_.status, refusal_.node);
+  add_offers(copies, requests);
   scatter(std::move(requests), [self = self()] { self->collect_staged(); });
 }
 
-void FileWrite::add_offers(std::vector<Sent>& requests) {
-  struct Open {
-    Cutter cutter;
-    std::size_t request;
-  };
-  std::map<std::size_t, Open> open_requests;
+bool FileWrite::is_staged(const Piece& piece) const {
+  return piece.copies != 0 && piece.copies + piece.refused >= replicas_;
+}
+
+/// To as many owners as copies are missing, in order, past those that do not answer. Where no owner
+/// is left, those that have it are enough; a piece that nobody has is the `refusal_`.
+std::vector<FileWrite::Copy> FileWrite::copies_to_make() {
+  std::vector<Copy> copies;
+  const std::size_t count = std::min(routes_->slots.size(), RANKS_MAX);
   for (std::size_t at = 0; at < pieces_.size(); ++at) {
-    const Piece& piece = pieces_[at];
-    if (piece.is_staged) continue;
+    Piece& piece = pieces_[at];
+    std::size_t wanted = replicas_ - std::min(piece.copies + piece.refused, replicas_);
+    std::vector<std::uint32_t> order;
+    if (wanted > 0)
+      order = routes_->placement.owners(path_, piece.chunk, std::min(replicas_, count));
+    const std::size_t before = copies.size();
+    for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
+      if (rank == order.size()) order = routes_->placement.owners(path_, piece.chunk, count);
+      if (rank >= order.size()) break;
+      if ((piece.asked & rank_bit(rank)) != 0) continue;
+      const std::size_t node = routes_->slots[order[rank]];
+      if (routes_->links[order[rank]]->is_down()) {
+        piece.asked |= rank_bit(rank);
+        if (piece.refused == 0) lost_ = {Status::unavailable, node};
+        continue;
+      }
+      copies.push_back({at, rank, node});
+      --wanted;
+    }
+    if (copies.size() != before || wanted == 0) continue;
+    if (piece.copies != 0) {
+      piece.refused = replicas_ - piece.copies;
+    } else {
+      refusal_ = lost_;
+    }
+  }
+  return copies;
+}
+
+void FileWrite::add_offers(std::span<const Copy> copies, std::vector<Sent>& requests) {
+  std::map<std::size_t, Open> open_requests;
+  for (const Copy& copy : copies) {
     Open& open =
-        open_requests.try_emplace(piece.node, Open{Cutter(wire::Op::offer, REQUEST_BYTES), 0})
+        open_requests.try_emplace(copy.node, Open{Cutter(wire::Op::offer, REQUEST_BYTES), 0})
             .first->second;
-    if (open.cutter.begins(spec_.path.size(), piece.length)) {
+    if (open.cutter.begins(path_.size(), pieces_[copy.piece].length)) {
       open.request = requests.size();
-      requests.push_back({piece.node, new_rpc(wire::Op::offer)});
+      requests.push_back({copy.node, new_rpc(wire::Op::offer)});
+      requests.back().rpc->request.head.map_epoch = routes_->map.epoch;
+      requests.back().rpc->has_others = routes_->slots.size() > 1;
       offered_.emplace_back();
     }
-    wire::Item item;
-    item.name = wire::Name::borrowed(spec_.path);
-    item.flags = network().options().is_verifying ? std::uint16_t{0} : wire::ITEM_NO_VERIFY;
-    item.chunk = piece.chunk;
-    item.offset = piece.offset;
-    item.length = piece.length;
-    item.tag = tag_;
-    item.ttl_s = facts_.ttl_s;
-    BufferCursor memory = piece.memory;
-    requests[open.request].rpc->add(std::move(item), memory, piece.length);
-    offered_[open.request].push_back(at);
+    add_offer(copy, requests[open.request]);
+    offered_[open.request].push_back(copy);
   }
+}
+
+void FileWrite::add_offer(const Copy& copy, Sent& request) const {
+  const Piece& piece = pieces_[copy.piece];
+  wire::Item item;
+  item.name = wire::Name::borrowed(path_);
+  item.flags = network().options().is_verifying ? std::uint16_t{0} : wire::ITEM_NO_VERIFY;
+  item.chunk = piece.chunk;
+  item.offset = piece.offset;
+  item.length = piece.length;
+  item.tag = tag_;
+  item.sink = facts_.replicas;
+  item.ttl_s = facts_.ttl_s;
+  BufferCursor memory = piece.memory;
+  request.rpc->add(std::move(item), memory, piece.length);
 }
 
 void FileWrite::collect_staged() {
   Fault worst;
   bool has_progress = false;
   for (std::size_t request = 0; request < offered_.size(); ++request) {
-    const Sent& each = sent()[request];
     for (std::size_t item = 0; item < offered_[request].size(); ++item) {
-      Piece& piece = pieces_[offered_[request][item]];
-      const Fault fault = take_staged(piece, *each.rpc, item, each.node);
+      const Copy& copy = offered_[request][item];
+      const RankMask before = pieces_[copy.piece].asked;
+      const Fault fault = take_staged(copy, sent()[request].rpc->item_status(item));
       if (fault.status != Status::ok) worst = fault;
-      has_progress = has_progress || piece.is_staged;
+      has_progress = has_progress || pieces_[copy.piece].asked != before;
     }
   }
   if (worst.status != Status::ok) return give_up(worst.status, worst.node);
-  const bool is_staged = std::all_of(pieces_.begin(), pieces_.end(),
-                                     [](const Piece& piece) { return piece.is_staged; });
-  if (is_staged) return seq_ != 0 ? publish() : commit();
+  const bool is_done = std::all_of(pieces_.begin(), pieces_.end(),
+                                   [this](const Piece& piece) { return is_staged(piece); });
+  if (is_done) return seq_ != 0 ? publish() : commit();
   if (!after(has_progress ? 0 : RETRY_MS, [self = self()] { self->stage(); }))
-    give_up(Status::expired, sent().front().node);
+    give_up(Status::expired, home());
 }
 
-/// What ends the call, if anything does: a piece that is neither staged nor at fault goes again.
-FileWrite::Fault FileWrite::take_staged(Piece& piece, const Rpc& rpc, std::size_t item,
-                                        std::size_t node) {
-  const Status status = rpc.item_status(item);
+/// What ends the call, if anything does: a copy that is neither made nor refused is tried again.
+FileWrite::Fault FileWrite::take_staged(const Copy& copy, Status status) {
+  Piece& piece = pieces_[copy.piece];
+  const RankMask bit = rank_bit(copy.rank);
   switch (status) {
     case Status::ok:
-    case Status::have: piece.is_staged = true; return {};
+    case Status::have:
+      piece.asked |= bit;
+      ++piece.copies;
+      staged_.push_back(copy);
+      return {};
     case Status::retry: return {};
+    case Status::unavailable:
+      piece.asked |= bit;
+      lost_ = {status, copy.node};
+      return {};
     case Status::corrupt:
       if (piece.corrupt_count++ < CORRUPT_MAX) return {};
-      return {status, node};
-    default: return {status, node};
+      return {status, copy.node};
+    case Status::full:
+      piece.asked |= bit;
+      if (++piece.refused < replicas_) return {};
+      return piece.copies != 0 ? Fault{} : Fault{status, copy.node};
+    default: return {status, copy.node};
   }
 }
 
 // ---- commit --------------------------------------------------------------------------
 
 void FileWrite::commit() {
-  RpcRef rpc = new_rpc(wire::Op::commit);
-  wire::Item item;
-  item.name = spec_.path;
+  wire::Item item = new_item();
   item.gen = facts_.gen;
   item.seen_seq = facts_.seq;
   item.tag = tag_;
@@ -212,10 +262,10 @@ void FileWrite::commit() {
     item.flags = wire::ITEM_REPLACE;
     item.if_size = facts_.chunk_bytes;
     item.ttl_s = facts_.ttl_s;
+    item.seen_seq = facts_.replicas;
   }
-  rpc->add(std::move(item));
   ++commits_;
-  send(home(), std::move(rpc), [self = self()] { self->take_commit(); });
+  ask(wire::Op::commit, std::move(item), [self = self()] { self->take_commit(); });
 }
 
 void FileWrite::take_commit() {
@@ -228,9 +278,8 @@ void FileWrite::take_commit() {
     case Status::expired:
     case Status::cancelled: return fail(Status::unknown, what(), home());
     case Status::retry:
-      if (!after(RETRY_MS, [self = self()] { self->commit(); }))
-        fail(Status::expired, what(), home());
-      return;
+    case Status::stale_map:
+    case Status::fenced: return fail(Status::expired, what(), home());
     case Status::invalid:
       if (spec_.is_replace) return fail(status, what(), home());
       merging_ = pieces_.front().chunk;
@@ -280,28 +329,25 @@ void FileWrite::take_look() {
 /// answer matters: an owner that lost its stream to this client, or waited too long for this call,
 /// asked home before the commit and let its piece go. Then the call still has the bytes.
 void FileWrite::publish() {
-  std::map<std::size_t, Cutter> cutters;
-  std::map<std::size_t, std::size_t> open_requests;
+  std::map<std::size_t, Open> open_requests;
   std::vector<Sent> requests;
   offered_.clear();
-  for (std::size_t at = 0; at < pieces_.size(); ++at) {
-    const Piece& piece = pieces_[at];
-    Cutter& cutter = cutters.try_emplace(piece.node, wire::Op::publish, 0).first->second;
-    if (cutter.begins(spec_.path.size(), 0)) {
-      open_requests[piece.node] = requests.size();
+  for (const Copy& copy : staged_) {
+    Open& open =
+        open_requests.try_emplace(copy.node, Open{Cutter(wire::Op::publish, 0), 0}).first->second;
+    if (open.cutter.begins(path_.size(), 0)) {
+      open.request = requests.size();
       RpcRef rpc = new_rpc(wire::Op::publish);
       rpc->deadline_ms = std::min(rpc->deadline_ms, now_ms() + PUBLISH_MS);
-      requests.push_back({piece.node, std::move(rpc)});
+      requests.push_back({copy.node, std::move(rpc)});
       offered_.emplace_back();
     }
-    wire::Item item;
-    item.name = spec_.path;
-    item.chunk = piece.chunk;
+    wire::Item item = new_item();
+    item.chunk = pieces_[copy.piece].chunk;
     item.tag = tag_;
     item.offset = seq_;
-    const std::size_t request = open_requests[piece.node];
-    requests[request].rpc->add(std::move(item));
-    offered_[request].push_back(at);
+    requests[open.request].rpc->add(std::move(item));
+    offered_[open.request].push_back(copy);
   }
   ++publishes_;
   scatter(std::move(requests), [self = self()] { self->take_published(); });
@@ -309,12 +355,16 @@ void FileWrite::publish() {
 
 void FileWrite::take_published() {
   bool is_missing = false;
+  staged_.clear();
   for (std::size_t request = 0; request < offered_.size(); ++request)
-    for (std::size_t item = 0; item < offered_[request].size(); ++item)
-      if (sent()[request].rpc->item_status(item) == Status::miss) {
-        pieces_[offered_[request][item]].is_staged = false;
-        is_missing = true;
-      }
+    for (std::size_t item = 0; item < offered_[request].size(); ++item) {
+      const Copy& copy = offered_[request][item];
+      if (sent()[request].rpc->item_status(item) != Status::miss) continue;
+      Piece& piece = pieces_[copy.piece];
+      --piece.copies;
+      piece.asked &= ~rank_bit(copy.rank);
+      is_missing = true;
+    }
   if (!is_missing) return written();
   if (publishes_ == PUBLISHES_MAX) return fail(Status::full, what(), home());
   is_unsure_ = true;
@@ -330,8 +380,8 @@ void FileWrite::stage_missing() {
     const bool is_listed = std::any_of(segments.begin(), segments.end(), [&](const auto& segment) {
       return segment.chunk == piece.chunk && segment.tag == tag_;
     });
-    piece.is_staged = piece.is_staged || !is_listed;  // written over since: not wanted any more
-    is_missing = is_missing || !piece.is_staged;
+    if (!is_listed) piece.copies = replicas_;  // written over since: not wanted any more
+    is_missing = is_missing || !is_staged(piece);
   }
   if (is_missing) return stage();
   written();
@@ -373,7 +423,7 @@ void FileWrite::take_chunk_record() {
 void FileWrite::read_chunk(std::uint64_t bytes) {
   merged_.resize(static_cast<std::size_t>(bytes));
   ReadSpec spec;
-  spec.path = spec_.path;
+  spec.path = path_;
   spec.offset = merging_ * facts_.chunk_bytes;
   spec.into.push_back({merged_.data(), merged_.size()});
   std::make_shared<FileRead>(context(), std::move(spec), [self = self()](Outcome read) {
@@ -385,7 +435,7 @@ void FileWrite::read_chunk(std::uint64_t bytes) {
 void FileWrite::rewrite_chunk(const Outcome& read) {
   if (read.value == 0) return merge_next_chunk();  // cut off since
   WriteSpec spec;
-  spec.path = spec_.path;
+  spec.path = path_;
   spec.offset = merging_ * facts_.chunk_bytes;
   spec.from.push_back({merged_.data(), static_cast<std::size_t>(read.value)});
   spec.snapshot = read.file;

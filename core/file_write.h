@@ -1,10 +1,13 @@
-// File write: pieces under a new tag to the nodes that own their chunks, then one COMMIT at home
-// that makes them all visible at once, and PUBLISH, with which their owners keep them.
+// File write: pieces under a new tag to the nodes that own their chunks, each to as many as the file
+// has copies; then one COMMIT at home that makes them all visible at once, and PUBLISH, with which
+// their owners keep them.
 #pragma once
 
+#include <map>
 #include <optional>
 
-#include "call.h"
+#include "record_call.h"
+#include "replicas.h"
 
 namespace gd2fs {
 
@@ -17,7 +20,7 @@ struct WriteSpec {
   std::optional<FileFacts> snapshot;  // only if nothing under it has changed since
 };
 
-class FileWrite : public Call {
+class FileWrite : public RecordCall {
  public:
   /// ok: value = bytes, or the place where an append was put.
   FileWrite(CallContext context, WriteSpec spec, OnEnd on_end);
@@ -29,10 +32,22 @@ class FileWrite : public Call {
     std::uint64_t chunk = 0;
     std::uint64_t offset = 0;  // in the chunk
     std::uint64_t length = 0;
-    std::size_t node = 0;
     BufferCursor memory;
-    bool is_staged = false;
+    RankMask asked = 0;       // of its chunk's order: who need not be asked (again)
+    std::size_t copies = 0;   // that are staged
+    std::size_t refused = 0;  // owners that take none, while others do
     std::uint8_t corrupt_count = 0;
+  };
+  /// One piece to one of its owners.
+  struct Copy {
+    std::size_t piece = 0;
+    std::size_t rank = 0;  // in the order of its chunk
+    std::size_t node = 0;
+  };
+  /// The request that is being filled for one node.
+  struct Open {
+    Cutter cutter;
+    std::size_t request = 0;
   };
   struct Fault {
     Status status = Status::ok;
@@ -48,9 +63,12 @@ class FileWrite : public Call {
   void begin_pieces();
   void nothing_to_write();
   void stage();
-  void add_offers(std::vector<Sent>& requests);
+  std::vector<Copy> copies_to_make();
+  bool is_staged(const Piece& piece) const;
+  void add_offers(std::span<const Copy> copies, std::vector<Sent>& requests);
+  void add_offer(const Copy& copy, Sent& request) const;
   void collect_staged();
-  Fault take_staged(Piece& piece, const Rpc& rpc, std::size_t item, std::size_t node);
+  Fault take_staged(const Copy& copy, Status status);
   void commit();
   void take_commit();
   void take_committed(std::uint64_t seq, std::uint64_t gen);
@@ -69,7 +87,6 @@ class FileWrite : public Call {
   void read_chunk(std::uint64_t bytes);
   void rewrite_chunk(const Outcome& read);
 
-  std::size_t home() const { return home_of(spec_.path, 0); }
   std::string what() const;
 
   const WriteSpec spec_;
@@ -79,7 +96,12 @@ class FileWrite : public Call {
   std::uint64_t gen_ = 0;  // of the file that this write began with
   std::uint64_t tag_ = 0;
   std::vector<Piece> pieces_;
-  std::vector<std::vector<std::size_t>> offered_;  // beside sent(): the pieces of each request
+  std::vector<std::vector<Copy>> offered_;  // beside sent(): what each request is about
+  std::vector<Copy> staged_;
+  RoutesRef routes_;  // by which the owners of the pieces are chosen
+  std::size_t replicas_ = 1;
+  Fault lost_;     // an owner that could not be reached
+  Fault refusal_;  // of a piece that nobody has
   std::size_t commits_ = 0;
   bool is_unsure_ = false;  // a COMMIT was sent, and is not known to be whole
   std::uint64_t seq_ = 0;   // of the COMMIT, once it is known to be applied

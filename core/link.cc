@@ -55,28 +55,31 @@ void Link::wake_for_releases() {
 void Link::submit(std::vector<RpcRef> rpcs) {
   if (rpcs.empty()) return;
   std::vector<RpcRef> refused;
-  Status why = Status::unavailable;
+  std::vector<RpcRef> cancelled;
   std::size_t taken_count = 0;
   std::vector<Stream*> chosen;
+  const std::int64_t now = now_us();
   {
     const std::lock_guard lock(mutex_);
     for (RpcRef& rpc : rpcs) {
       const bool is_cancelled = is_closed_ || rpc->is_cancelled();
       if (is_cancelled || is_down_) {
-        if (is_cancelled) why = Status::cancelled;
-        refused.push_back(std::move(rpc));
+        (is_cancelled ? cancelled : refused).push_back(std::move(rpc));
         continue;
       }
-      next_deadline_ms_ = std::min(next_deadline_ms_, rpc->deadline_ms);
+      next_deadline_ms_ = std::min({next_deadline_ms_, rpc->deadline_ms, rpc->late_ms});
+      rpc->enter(pace_, now);
       (rpc->is_bulk() ? bulk_ : small_).push_back(std::move(rpc));
       ++taken_count;
     }
     chosen = choose_streams(taken_count);
   }
   for (Stream* stream : chosen) stream->thread().post([stream] { stream->pump(); });
-  if (refused.empty()) return;
-  streams_.front()->thread().post(
-      [refused = std::move(refused), why] { finish_all(refused, why); });
+  if (refused.empty() && cancelled.empty()) return;
+  streams_.front()->thread().post([refused = std::move(refused), cancelled = std::move(cancelled)] {
+    finish_all(cancelled, Status::cancelled);
+    finish_all(refused, Status::unavailable);
+  });
 }
 
 /// Who is woken for so many new requests: those that are connected, in turn, then the others; at
@@ -113,6 +116,20 @@ void Link::cancel(const std::shared_ptr<OperationState>& operation) {
   if (found.empty()) return;
   streams_.front()->thread().post(
       [found = std::move(found)] { finish_all(found, Status::cancelled); });
+}
+
+void Link::let_go(const RpcRef& rpc) {
+  rpc->is_unwanted.store(true);  // also if it is on its way from one place to another now
+  if (take_out(rpc)) {
+    return streams_.front()->thread().post([rpc] { rpc->finish(Status::cancelled); });
+  }
+  for (const auto& stream : streams_)
+    stream->thread().post([stream = stream.get(), rpc] { stream->cancel_one(*rpc); });
+}
+
+bool Link::take_out(const RpcRef& rpc) {
+  const std::lock_guard lock(mutex_);
+  return std::erase(small_, rpc) + std::erase(bulk_, rpc) != 0;
 }
 
 void Link::close() {
@@ -212,6 +229,7 @@ std::int64_t Link::next_deadline() const {
 
 void Link::expire(std::int64_t now) {
   std::vector<RpcRef> overdue;
+  std::vector<std::function<void()>> late;
   {
     const std::lock_guard lock(mutex_);
     if (now < next_deadline_ms_) return;
@@ -221,12 +239,14 @@ void Link::expire(std::int64_t now) {
         if (now >= rpc->deadline_ms) {
           overdue.push_back(std::move(rpc));
         } else {
-          next_deadline_ms_ = std::min(next_deadline_ms_, rpc->deadline_ms);
+          if (auto call = rpc->take_late(now); call != nullptr) late.push_back(std::move(call));
+          next_deadline_ms_ = std::min({next_deadline_ms_, rpc->deadline_ms, rpc->late_ms});
         }
       }
       std::erase(*queue, nullptr);
     }
   }
+  for (const auto& call : late) call();
   finish_all(overdue, Status::expired);
 }
 
@@ -281,6 +301,18 @@ void Link::set_doubtful(std::size_t index, bool is_doubtful) {
 void Link::stream_connecting() {
   const std::lock_guard lock(mutex_);
   ++connecting_count_;
+}
+
+void Link::stream_greeted(std::uint64_t boot) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_other = boot_ != 0 && boot != boot_;
+    boot_ = boot;
+    if (!is_other) return;
+    arena_map_.reset();
+    retry_ms_ = 0;
+  }
+  pace_.forget();
 }
 
 void Link::stream_connected(std::size_t index, Transport transport) {

@@ -11,6 +11,7 @@
 
 #include "arena_map.h"
 #include "io_thread.h"
+#include "pace.h"
 #include "rpc.h"
 #include "stream.h"
 
@@ -48,9 +49,12 @@ class Link {
   void submit(std::vector<RpcRef> rpcs);
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const std::shared_ptr<OperationState>& operation);
+  /// Ends this one soon, as cancelled or as whatever comes first; no other.
+  void let_go(const RpcRef& rpc);
   /// From here on every request ends as cancelled.
   void close();
   bool is_down() const noexcept { return is_down_.load(); }
+  const Pace& pace() const noexcept { return pace_; }
   /// Why it is down, or why a stream broke last.
   std::string last_fault() const;
   /// The node belongs to the cluster no more: nothing is asked of it, and nobody looks for it.
@@ -70,7 +74,7 @@ class Link {
   bool wants_stream(std::size_t index, std::int64_t now) const;
   /// When the node is down: when that stream tries again.
   std::int64_t retry_at(std::size_t index) const;
-  /// Not later than the first deadline in the queue.
+  /// Not later than the first deadline in the queue, and than the first one there is late.
   std::int64_t next_deadline() const;
   void expire(std::int64_t now);
   bool may_connect() const;
@@ -91,6 +95,9 @@ class Link {
   /// A connection could not be made. When the next attempt is due.
   std::int64_t stream_failed(std::size_t index, const std::string& reason);
   void stream_lost(std::size_t index, const std::string& reason);
+  /// A node with this boot number has answered. Another one than before: what was known of it, or
+  /// held at it, is gone.
+  void stream_greeted(std::uint64_t boot);
   /// A deadline passed and nothing was heard: the node counts as down.
   void node_silent();
 
@@ -99,6 +106,7 @@ class Link {
   void go_down(std::vector<RpcRef>& failed);
   void wake(std::size_t index);
   void take_all(std::vector<RpcRef>& out);
+  bool take_out(const RpcRef& rpc);
   std::vector<Stream*> choose_streams(std::size_t count);
   static void finish_all(const std::vector<RpcRef>& rpcs, Status status);
 
@@ -108,12 +116,13 @@ class Link {
   const std::shared_ptr<LeaseKeeper> keeper_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::atomic<std::int64_t>> heard_ms_;  // by stream: when bytes came last
+  Pace pace_;
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
   std::vector<tcp::Address> addresses_;
   std::deque<RpcRef> small_;
   std::deque<RpcRef> bulk_;
-  std::int64_t next_deadline_ms_ = NEVER_MS;
+  std::int64_t next_deadline_ms_ = NEVER_MS;  // or the next one is late before
   std::size_t connecting_count_ = 0;
   std::size_t ready_count_ = 0;
   std::vector<bool> is_ready_;         // by stream
@@ -129,6 +138,7 @@ class Link {
   std::int64_t retry_at_ms_ = 0;
   std::int64_t retry_ms_ = 0;
   std::string last_fault_;
+  std::uint64_t boot_ = 0;  // of the process that answered last; 0: none has
 };
 
 }  // namespace gd2fs

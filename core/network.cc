@@ -156,9 +156,11 @@ void Network::take_map(const wire::Map& map) {
   auto routes = std::make_shared<Routes>();
   routes->map = map;
   routes->placement = Placement(map);
+  routes->since_ms = now_ms();
   std::vector<bool> is_member(links_.size());
   for (const wire::MapNode& node : map.nodes) {
     const bool is_gone = node.state == wire::NodeState::gone;
+    if (!is_gone && node.state != wire::NodeState::active) ++routes->moving_count;
     const std::size_t slot = slot_of(node);
     is_member.resize(links_.size());
     is_member[slot] = !is_gone;

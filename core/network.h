@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bootstrap.h"
+#include "hedge.h"
 #include "link.h"
 #include "placement.h"
 
@@ -22,6 +23,8 @@ struct Routes {
   Placement placement;
   std::vector<std::size_t> slots;  // by position in the map
   std::vector<Link*> links;        // likewise; nullptr: a node that is gone
+  std::int64_t since_ms = 0;       // when this client learned it
+  std::size_t moving_count = 0;    // of nodes that join, or hand over what they have
 
   std::size_t owner(std::string_view name, std::uint64_t chunk) const {
     return slots[placement.owner(name, chunk)];
@@ -43,6 +46,8 @@ class Network {
   std::size_t slot_count() const;
   Link& link(std::size_t slot);
   std::size_t stream_count() const noexcept { return stream_count_; }  // of each link
+
+  HedgeBudget& hedges() noexcept { return hedges_; }
 
   // Any thread.
   /// From any node. Older and equal epochs are ignored. Waits for nobody.
@@ -82,6 +87,7 @@ class Network {
   std::map<NodeId, std::size_t> slots_;
   std::vector<std::vector<tcp::HostPort>> hosts_;  // by slot: where the map says it is
 
+  HedgeBudget hedges_;
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
   std::mutex mutex_;  // Guards: the step of calls_ to zero.

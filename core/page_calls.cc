@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "random.h"
+#include "replicas.h"
 
 namespace gd2fs {
 
@@ -12,7 +14,6 @@ namespace {
 constexpr std::uint64_t OFFER_BYTES_MAX = 4 * MiB;  // of bodies, unless one page is larger
 constexpr std::uint64_t OFFER_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
 constexpr std::uint64_t CUT_BYTES_MIN = 4 * MiB;    // smaller pages are fetched whole
-constexpr std::size_t READ_RANK_MAX = 2;            // owners that a get asks, in order
 constexpr std::uint32_t CORRUPT_MAX = 1;            // wrong sums forgiven to one page
 
 class PageBatch : public Call {
@@ -34,17 +35,24 @@ class PageBatch : public Call {
     bool is_settled = false;
     bool is_whole = false;  // not to be cut into ranges
     std::uint8_t corrupt_count = 0;
-    std::uint16_t rank = 0;  // of the owners' order: whom to ask
+    std::uint8_t misses = 0;       // nodes that have no copy
+    std::uint8_t refused = 0;      // nodes that take none
+    RankMask asked = 0;            // of its order: who need not be asked (again)
+    Status refusal = Status::ok;   // the last one's
+    Status stored = Status::have;  // of the copies together
   };
   /// What one item of a request moves: a page, or a range of a large one.
   struct Part {
     std::uint32_t page;
+    std::uint16_t rank;                   // of whom it is asked, in the page's order
+    std::uint32_t other = Hedge::NOBODY;  // the slot of who may have it too
     bool is_range = false;
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
   /// What the ranges of one page came to together.
   struct Ranges {
+    std::uint16_t rank = 0;
     Status reached = Status::ok;  // of the requests
     wire::ResponseItem answer;
     bool is_mixed = false;  // ranges of two values
@@ -53,35 +61,42 @@ class PageBatch : public Call {
   std::shared_ptr<PageBatch> self() {
     return std::static_pointer_cast<PageBatch>(shared_from_this());
   }
-  bool route(std::size_t page, std::size_t& node);
-  std::vector<Part> parts_of(std::span<const std::uint32_t> pages, std::uint64_t range_bytes) const;
-  void cut(std::size_t node, std::span<const std::uint32_t> pages, std::vector<Sent>& out);
-  void add(Rpc& rpc, const Part& part);
+  using ByNode = std::vector<std::vector<Part>>;  // by position in the map
+  void look_at_map();
+  void route(std::uint32_t page, ByNode& by_node);
+  void route_first(std::uint32_t page, ByNode& by_node);
+  void route_read(std::uint32_t page, ByNode& by_node);
+  void route_put(std::uint32_t page, ByNode& by_node);
+  Choice& choice();
+  std::vector<Part> parts_of(std::vector<Part> whole, std::uint64_t range_bytes) const;
+  void cut(std::uint32_t node, std::vector<Part> whole, std::vector<Sent>& out);
+  Sent new_request(std::uint32_t node, wire::Op op) const;
+  void add(Sent& request, const Part& part);
   void collect();
-  void take(std::size_t page, const Rpc& rpc, std::size_t item);
-  void take_answer(Page& page, const wire::ResponseItem& answer);
-  void merge(Ranges& ranges, const Rpc& rpc, std::size_t item) const;
+  void take(const Part& part, const Rpc& rpc, std::size_t item);
+  void take_answer(Page& page, std::size_t rank, const wire::ResponseItem& answer);
+  void merge(Ranges& ranges, const Part& part, const Rpc& rpc, std::size_t item) const;
   void take_ranges(std::size_t page, const Ranges& ranges);
-  void take_get(Page& page, const wire::ResponseItem& answer);
-  void take_put(Page& page, const wire::ResponseItem& answer);
+  void take_get(Page& page, std::size_t rank, const wire::ResponseItem& answer);
+  void take_miss(Page& page, std::size_t rank);
+  void take_put(Page& page, std::size_t rank, const wire::ResponseItem& answer);
   void settle(Page& page, Status status, std::uint64_t bytes = 0);
-  void unreached(Page& page) { ++page.rank; }
-  void settle_rest(Status status);
+  void settle_put(Page& page);
+  void settle_put_if_over(Page& page);
+  void settle_unreached(Page& page);
+  void settle_rest();
   void end();
 
-  std::size_t rank_max() const {
-    const std::size_t nodes = routes_->slots.size();
-    return action_ == PageAction::put ? nodes : std::min(READ_RANK_MAX, nodes);
-  }
-  Status unreachable_status() const {
-    return action_ == PageAction::put ? Status::unavailable : Status::miss;
-  }
+  bool is_put() const { return action_ == PageAction::put; }
   std::uint64_t bytes_of(std::size_t page) const {
     return action_ == PageAction::exists ? 0 : buffers_[page].bytes;
   }
 
   const PageAction action_;
-  RoutesRef routes_;  // of this round
+  RoutesRef routes_;          // of this round
+  std::size_t replicas_ = 1;  // of a page
+  Reach reach_;               // of a read
+  std::optional<Choice> choice_;
   const PageNames names_;
   const std::vector<Buffer> buffers_;
   std::vector<Page> pages_;
@@ -92,96 +107,170 @@ class PageBatch : public Call {
   bool has_progress_ = false;               // something was settled in this round
 };
 
-/// Whom to ask for a page. False: nobody is left, and it is settled.
-bool PageBatch::route(std::size_t page, std::size_t& node) {
+/// Another map: who was asked by the last one is told apart by it no more. What stands is told
+/// again, without its bytes.
+void PageBatch::look_at_map() {
+  const RoutesRef routes = network().routes();
+  choice_.reset();
+  if (routes == routes_) return;
+  routes_ = routes;
+  if (names_.size() != 0) replicas_ = routes->placement.replicas(names_[0]);  // of one namespace
+  reach_ = Reach(*routes, replicas_);
+  for (Page& page : pages_) {
+    if (page.is_settled) continue;
+    page.asked = 0;
+    page.misses = page.refused = page.outcome.copies = 0;
+    page.stored = Status::have;
+  }
+}
+
+Choice& PageBatch::choice() {
+  if (!choice_) {
+    const std::uint64_t bytes = buffers_.empty() ? 0 : buffers_.front().bytes;
+    choice_.emplace(routes_, bytes);
+  }
+  return *choice_;
+}
+
+/// Adds the page to what its nodes are asked for, or settles it: there is nobody left to ask.
+void PageBatch::route(std::uint32_t page, ByNode& by_node) {
+  const bool is_first = replicas_ == 1 && pages_[page].asked == 0 && routes_->moving_count == 0;
+  if (is_first) return route_first(page, by_node);
+  is_put() ? route_put(page, by_node) : route_read(page, by_node);
+}
+
+/// With one copy there is nothing to choose, as long as its node answers.
+void PageBatch::route_first(std::uint32_t page, ByNode& by_node) {
+  const std::uint32_t owner = routes_->placement.owner(names_[page], 0);
+  if (!routes_->links[owner]->is_down()) {
+    by_node[owner].push_back({.page = page, .rank = 0, .bytes = bytes_of(page)});
+    return;
+  }
+  pages_[page].asked = rank_bit(0);
+  is_put() ? route_put(page, by_node) : route_read(page, by_node);
+}
+
+void PageBatch::route_read(std::uint32_t page, ByNode& by_node) {
   Page& entry = pages_[page];
-  const std::string_view name = names_[page];
-  if (entry.rank == 0) {
-    const std::uint32_t owner = routes_->placement.owner(name, 0);
-    node = routes_->slots[owner];
-    if (!routes_->links[owner]->is_down()) return true;
-    ++entry.rank;
+  const auto order = routes_->placement.holders(names_[page], 0, reach_.ranks);
+  const std::size_t rank = choice().next(order, replicas_, entry.asked);
+  if (rank >= order.size()) return settle_unreached(entry);
+  Part part{.page = page, .rank = static_cast<std::uint16_t>(rank), .bytes = bytes_of(page)};
+  if (replicas_ > 1) {
+    choice().assign(order[rank], part.bytes);
+    const RankMask others = entry.asked | rank_bit(rank);
+    const std::size_t other = choice().next(order, replicas_, others);
+    if (other < order.size()) part.other = static_cast<std::uint32_t>(routes_->slots[order[other]]);
   }
-  const bool is_put = action_ == PageAction::put;
-  const auto order = is_put ? routes_->placement.owners(name, 0, rank_max())
-                            : routes_->placement.holders(name, 0, rank_max());
-  while (entry.rank < order.size() && routes_->links[order[entry.rank]]->is_down()) ++entry.rank;
-  if (entry.rank < order.size()) {
-    node = routes_->slots[order[entry.rank]];
-    return true;
+  by_node[order[rank]].push_back(part);
+}
+
+/// To as many as copies are missing, in order, past those that do not answer.
+void PageBatch::route_put(std::uint32_t page, ByNode& by_node) {
+  Page& entry = pages_[page];
+  const std::size_t count = std::min(routes_->slots.size(), RANKS_MAX);
+  std::size_t wanted =
+      replicas_ - std::min<std::size_t>(entry.outcome.copies + entry.refused, replicas_);
+  auto order = routes_->placement.owners(names_[page], 0, std::min(replicas_, count));
+  bool is_routed = false;
+  for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
+    if (rank == order.size()) order = routes_->placement.owners(names_[page], 0, count);
+    if (rank >= order.size()) break;
+    if ((entry.asked & rank_bit(rank)) != 0) continue;
+    if (routes_->links[order[rank]]->is_down()) {
+      entry.asked |= rank_bit(rank);
+      continue;
+    }
+    by_node[order[rank]].push_back(
+        {.page = page, .rank = static_cast<std::uint16_t>(rank), .bytes = bytes_of(page)});
+    is_routed = true;
+    --wanted;
   }
-  settle(entry, unreachable_status());
-  return false;
+  if (!is_routed) settle_put(entry);
 }
 
 void PageBatch::run() {
   if (left_ms() <= 0) {
-    settle_rest(unreachable_status());
+    settle_rest();
     return end();
   }
-  routes_ = network().routes();
-  std::vector<std::vector<std::uint32_t>> by_node(network().slot_count());
-  for (std::size_t page = 0; page < pages_.size(); ++page) {
-    std::size_t node = 0;
-    if (!pages_[page].is_settled && route(page, node))
-      by_node[node].push_back(static_cast<std::uint32_t>(page));
-  }
+  look_at_map();
+  ByNode by_node(routes_->slots.size());
+  for (std::size_t page = 0; page < pages_.size(); ++page)
+    if (!pages_[page].is_settled) route(static_cast<std::uint32_t>(page), by_node);
   parts_.clear();
   ranges_.clear();
   retry_ms_ = 0;
   has_progress_ = false;
   std::vector<Sent> sent;
-  for (std::size_t node = 0; node < by_node.size(); ++node) cut(node, by_node[node], sent);
+  for (std::uint32_t node = 0; node < by_node.size(); ++node)
+    cut(node, std::move(by_node[node]), sent);
   if (sent.empty()) return end();
   scatter(std::move(sent), [self = self()] { self->collect(); });
 }
 
 /// Large pages are fetched in ranges, so that all streams carry a share. A put is one stream's.
-std::vector<PageBatch::Part> PageBatch::parts_of(std::span<const std::uint32_t> pages,
+std::vector<PageBatch::Part> PageBatch::parts_of(std::vector<Part> whole,
                                                  std::uint64_t range_bytes) const {
-  std::vector<Part> parts;
-  parts.reserve(pages.size());
   const bool is_cuttable = action_ == PageAction::get && network().stream_count() > 1;
-  for (const std::uint32_t page : pages) {
-    const std::uint64_t bytes = bytes_of(page);
-    if (!is_cuttable || bytes <= CUT_BYTES_MIN || pages_[page].is_whole) {
-      parts.push_back({page, false, 0, bytes});
+  const auto is_cut = [&](const Part& part) {
+    return part.bytes > CUT_BYTES_MIN && !pages_[part.page].is_whole;
+  };
+  if (!is_cuttable || std::none_of(whole.begin(), whole.end(), is_cut)) return whole;
+  std::vector<Part> parts;
+  parts.reserve(whole.size());
+  for (const Part& part : whole) {
+    if (!is_cut(part)) {
+      parts.push_back(part);
       continue;
     }
-    for (std::uint64_t at = 0; at < bytes; at += range_bytes)
-      parts.push_back({page, true, at, std::min(range_bytes, bytes - at)});
+    for (std::uint64_t at = 0; at < part.bytes; at += range_bytes) {
+      parts.push_back(part);
+      parts.back().is_range = true;
+      parts.back().offset = at;
+      parts.back().bytes = std::min(range_bytes, part.bytes - at);
+    }
   }
   return parts;
 }
 
 /// Cuts a node's pages into requests, small enough that all streams have a share.
-void PageBatch::cut(std::size_t node, std::span<const std::uint32_t> pages,
-                    std::vector<Sent>& out) {
+void PageBatch::cut(std::uint32_t node, std::vector<Part> whole, std::vector<Sent>& out) {
+  if (whole.empty()) return;
   std::uint64_t total = 0;
-  for (const std::uint32_t page : pages) total += bytes_of(page);
+  for (const Part& part : whole) total += part.bytes;
   const std::uint64_t offered =
       std::clamp(total / (2 * network().stream_count()), OFFER_BYTES_MIN, OFFER_BYTES_MAX);
-  const std::uint64_t bytes_max = action_ == PageAction::put ? offered : share_bytes(node, total);
+  const std::uint64_t bytes_max = is_put() ? offered : share_bytes(routes_->slots[node], total);
   constexpr wire::Op OPS[] = {wire::Op::get, wire::Op::offer, wire::Op::exists};
   const wire::Op op = OPS[static_cast<std::size_t>(action_)];
   Cutter cutter(op, bytes_max);
-  const std::vector<Part> parts = parts_of(pages, bytes_max);
+  const std::vector<Part> parts = parts_of(std::move(whole), bytes_max);
   for (std::size_t at = 0; at < parts.size(); ++at) {
     const Part& part = parts[at];
     if (cutter.begins(names_[part.page].size(), part.bytes)) {
-      out.push_back({node, new_rpc(op)});
-      out.back().rpc->request.names = names_.memory();
+      out.push_back(new_request(node, op));
       // As if all were alike: so many of them fit.
       const std::size_t fit = part.bytes == 0 ? ITEMS_MAX : bytes_max / part.bytes + 1;
       out.back().rpc->reserve(std::min({parts.size() - at, fit, ITEMS_MAX}));
       parts_.emplace_back();
     }
     parts_.back().push_back(part);
-    add(*out.back().rpc, part);
+    add(out.back(), part);
   }
 }
 
-void PageBatch::add(Rpc& rpc, const Part& part) {
+Call::Sent PageBatch::new_request(std::uint32_t node, wire::Op op) const {
+  Sent request{routes_->slots[node], new_rpc(op)};
+  request.rpc->request.names = names_.memory();
+  request.rpc->request.head.map_epoch = routes_->map.epoch;
+  // What is put goes to the next one then, what is read may be there too.
+  request.rpc->has_others = routes_->slots.size() > 1 && (is_put() || replicas_ > 1);
+  return request;
+}
+
+void PageBatch::add(Sent& request, const Part& part) {
+  Rpc& rpc = *request.rpc;
   const std::uint32_t page = part.page;
   wire::Item item;
   item.name = wire::Name::borrowed(names_[page]);
@@ -191,9 +280,11 @@ void PageBatch::add(Rpc& rpc, const Part& part) {
   item.offset = part.offset;
   item.length = part.bytes;
   item.tag = tag_;
-  if (action_ == PageAction::put) {
+  if (is_put()) {
     item.ttl_s = options().ttl_s;
     if (!network().options().is_verifying) item.flags |= wire::ITEM_NO_VERIFY;
+  } else if (replicas_ > 1) {
+    request.others.push_back(part.other);
   }
   BufferCursor memory(std::span<const Buffer>(buffers_).subspan(page, 1));
   memory.skip(static_cast<std::size_t>(part.offset));
@@ -208,9 +299,9 @@ void PageBatch::collect() {
     for (std::size_t item = 0; item < parts_[request].size(); ++item) {
       const Part& part = parts_[request][item];
       if (part.is_range) {
-        merge(ranges_[part.page], rpc, item);
+        merge(ranges_[part.page], part, rpc, item);
       } else {
-        take(part.page, rpc, item);
+        take(part, rpc, item);
       }
     }
   }
@@ -221,25 +312,31 @@ void PageBatch::collect() {
   if (is_done) return end();
   const std::int64_t pause_ms = has_progress_ ? 0 : retry_ms_;
   if (after(pause_ms, [self = self()] { self->run(); })) return;
-  settle_rest(unreachable_status());
+  settle_rest();
   end();
 }
 
-void PageBatch::take(std::size_t at, const Rpc& rpc, std::size_t item) {
-  Page& page = pages_[at];
-  if (rpc.status == Status::expired) return settle(page, unreachable_status());
-  if (rpc.status != Status::ok) return unreached(page);
-  if (action_ == PageAction::exists) {
-    if (rpc.answers.front().status != Status::ok) return unreached(page);
-    return settle(page, rpc.present[item] ? Status::ok : Status::miss);
+void PageBatch::take(const Part& part, const Rpc& rpc, std::size_t item) {
+  Page& page = pages_[part.page];
+  if (page.is_settled) return;
+  if (rpc.status != Status::ok) {
+    page.asked |= rank_bit(part.rank);
+    return;
   }
-  take_answer(page, rpc.answers[item]);
+  if (action_ != PageAction::exists) return take_answer(page, part.rank, rpc.answers[item]);
+  if (rpc.answers.front().status != Status::ok) {
+    page.asked |= rank_bit(part.rank);
+  } else if (rpc.present[item]) {
+    settle(page, Status::ok);
+  } else {
+    take_miss(page, part.rank);
+  }
 }
 
-void PageBatch::merge(Ranges& ranges, const Rpc& rpc, std::size_t item) const {
+void PageBatch::merge(Ranges& ranges, const Part& part, const Rpc& rpc, std::size_t item) const {
+  ranges.rank = part.rank;
   if (rpc.status != Status::ok) {
-    // An expired one settles the page, whatever became of the others.
-    if (ranges.reached != Status::expired) ranges.reached = rpc.status;
+    ranges.reached = rpc.status;
     return;
   }
   const wire::ResponseItem& answer = rpc.answers[item];
@@ -253,8 +350,10 @@ void PageBatch::merge(Ranges& ranges, const Rpc& rpc, std::size_t item) const {
 /// Only ranges of one value make a page. Anything odd is asked for once more, whole.
 void PageBatch::take_ranges(std::size_t at, const Ranges& ranges) {
   Page& page = pages_[at];
-  if (ranges.reached == Status::expired) return settle(page, unreachable_status());
-  if (ranges.reached != Status::ok) return unreached(page);
+  if (ranges.reached != Status::ok) {
+    page.asked |= rank_bit(ranges.rank);
+    return;
+  }
   wire::ResponseItem answer = ranges.answer;
   const bool is_ok = answer.status == Status::ok;
   if (is_ok && !ranges.is_mixed && answer.length > bytes_of(at)) answer.status = Status::invalid;
@@ -263,52 +362,85 @@ void PageBatch::take_ranges(std::size_t at, const Ranges& ranges) {
     has_progress_ = true;
     return;
   }
-  take_answer(page, answer);
+  take_answer(page, ranges.rank, answer);
 }
 
-void PageBatch::take_answer(Page& page, const wire::ResponseItem& answer) {
-  if (answer.status == Status::corrupt) {
-    const Status worst = action_ == PageAction::put ? Status::corrupt : Status::miss;
-    if (page.corrupt_count == CORRUPT_MAX) return settle(page, worst);
-    ++page.corrupt_count;
+void PageBatch::take_answer(Page& page, std::size_t rank, const wire::ResponseItem& answer) {
+  if (answer.status != Status::corrupt) {
+    is_put() ? take_put(page, rank, answer) : take_get(page, rank, answer);
     return;
   }
-  if (action_ == PageAction::get) return take_get(page, answer);
-  take_put(page, answer);
+  if (page.corrupt_count++ < CORRUPT_MAX) return;  // once more, of the same node
+  if (!is_put()) return take_miss(page, rank);
+  page.refusal = Status::corrupt;
+  ++page.refused;
+  page.asked |= rank_bit(rank);
+  settle_put_if_over(page);
 }
 
-void PageBatch::take_get(Page& page, const wire::ResponseItem& answer) {
+void PageBatch::take_get(Page& page, std::size_t rank, const wire::ResponseItem& answer) {
   switch (answer.status) {
     case Status::ok:
     case Status::invalid: return settle(page, answer.status, answer.length);
     case Status::retry: retry_ms_ = std::max(retry_ms_, std::max(answer.detail, RETRY_MS)); return;
-    case Status::unavailable: return unreached(page);
-    default: return settle(page, Status::miss);
+    case Status::unavailable: page.asked |= rank_bit(rank); return;
+    default: return take_miss(page, rank);
   }
 }
 
-void PageBatch::take_put(Page& page, const wire::ResponseItem& answer) {
+/// Another one may have it, unless all those have been asked that should.
+void PageBatch::take_miss(Page& page, std::size_t rank) {
+  page.asked |= rank_bit(rank);
+  has_progress_ = true;
+  if (++page.misses >= reach_.misses) settle(page, Status::miss);
+}
+
+void PageBatch::take_put(Page& page, std::size_t rank, const wire::ResponseItem& answer) {
   switch (answer.status) {
     case Status::ok:
-    case Status::have: return settle(page, answer.status, answer.length);
+    case Status::have:
+      page.outcome.bytes = answer.length;
+      ++page.outcome.copies;
+      if (answer.status == Status::ok) page.stored = Status::ok;
+      break;
     case Status::full:
     case Status::denied:
-    case Status::invalid: return settle(page, answer.status);
+    case Status::invalid:
+      page.refusal = answer.status;
+      ++page.refused;
+      break;
     case Status::retry: retry_ms_ = std::max(retry_ms_, std::max(answer.detail, RETRY_MS)); return;
-    case Status::expired: return settle(page, Status::unavailable);
-    default: return unreached(page);
+    default: break;  // the next one is asked
   }
+  page.asked |= rank_bit(rank);
+  settle_put_if_over(page);
+}
+
+void PageBatch::settle_put_if_over(Page& page) {
+  has_progress_ = true;
+  if (std::size_t{page.outcome.copies} + page.refused >= replicas_) settle_put(page);
 }
 
 void PageBatch::settle(Page& page, Status status, std::uint64_t bytes) {
-  page.outcome = {status, bytes};
+  page.outcome.status = status;
+  page.outcome.bytes = bytes;
   page.is_settled = true;
   has_progress_ = true;
 }
 
-void PageBatch::settle_rest(Status status) {
+/// By the copies that stand; by why there are none.
+void PageBatch::settle_put(Page& page) {
+  if (page.outcome.copies != 0) return settle(page, page.stored, page.outcome.bytes);
+  settle(page, page.refused != 0 ? page.refusal : Status::unavailable);
+}
+
+void PageBatch::settle_unreached(Page& page) {
+  is_put() ? settle_put(page) : settle(page, Status::miss);
+}
+
+void PageBatch::settle_rest() {
   for (Page& page : pages_)
-    if (!page.is_settled) settle(page, status);
+    if (!page.is_settled) settle_unreached(page);
 }
 
 void PageBatch::end() {
@@ -318,64 +450,6 @@ void PageBatch::end() {
   finish(std::move(outcome));
 }
 
-// ---- drop ----------------------------------------------------------------------------
-
-/// Asks the first two of each page's order: one of them has it, unless more nodes were away.
-class PageDrop : public Call {
- public:
-  PageDrop(CallContext context, PageNames names, OnEnd on_end)
-      : Call(std::move(context), std::move(on_end)), names_(std::move(names)) {}
-
-  void run() {
-    const std::size_t nodes = network().slot_count();
-    const RoutesRef routes = network().routes();
-    std::vector<std::vector<std::uint32_t>> by_node(nodes);
-    for (std::size_t page = 0; page < names_.size(); ++page)
-      for (const std::uint32_t at : routes->placement.holders(names_[page], 0, READ_RANK_MAX))
-        by_node[routes->slots[at]].push_back(static_cast<std::uint32_t>(page));
-    std::vector<Sent> sent;
-    for (std::size_t node = 0; node < nodes; ++node) cut(node, by_node[node], sent);
-    auto self = std::static_pointer_cast<PageDrop>(shared_from_this());
-    scatter(std::move(sent), [self] { self->collect(); });
-  }
-
- private:
-  void cut(std::size_t node, std::span<const std::uint32_t> pages, std::vector<Sent>& out) {
-    Cutter cutter(wire::Op::drop, 0);
-    for (const std::uint32_t page : pages) {
-      if (cutter.begins(names_[page].size(), 0)) {
-        out.push_back({node, new_rpc(wire::Op::drop)});
-        out.back().rpc->request.names = names_.memory();
-        parts_.emplace_back();
-      }
-      parts_.back().push_back(page);
-      wire::Item item;
-      item.name = wire::Name::borrowed(names_[page]);
-      item.flags = wire::ITEM_PAGE;
-      out.back().rpc->add(std::move(item));
-    }
-  }
-
-  void collect() {
-    std::vector<bool> was_there(names_.size());
-    Outcome outcome = outcome_of(Status::ok);
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-      const Rpc& rpc = *sent()[part].rpc;
-      if (rpc.status == Status::cancelled) return finish(Status::cancelled);
-      outcome.is_partial = outcome.is_partial || rpc.status != Status::ok;
-      for (std::size_t item = 0; item < parts_[part].size(); ++item)
-        if (rpc.item_status(item) == Status::ok && rpc.answers[item].length != 0)
-          was_there[parts_[part][item]] = true;
-    }
-    outcome.value =
-        static_cast<std::uint64_t>(std::count(was_there.begin(), was_there.end(), true));
-    finish(std::move(outcome));
-  }
-
-  const PageNames names_;
-  std::vector<std::vector<std::uint32_t>> parts_;
-};
-
 }  // namespace
 
 void start_pages(CallContext context, PageAction action, PageNames names,
@@ -383,10 +457,6 @@ void start_pages(CallContext context, PageAction action, PageNames names,
   std::make_shared<PageBatch>(std::move(context), action, std::move(names), std::move(buffers),
                               std::move(on_end))
       ->run();
-}
-
-void start_drop(CallContext context, PageNames names, Call::OnEnd on_end) {
-  std::make_shared<PageDrop>(std::move(context), std::move(names), std::move(on_end))->run();
 }
 
 }  // namespace gd2fs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace gd2fs {
 
@@ -175,9 +176,33 @@ void Rpc::settle() {
   }
 }
 
+void Rpc::enter(Pace& of_link, std::int64_t now) {
+  if (pace != nullptr) return;  // again, after it was lost with a stream
+  pace = &of_link;
+  pace_bytes = body_bytes();
+  submitted_us = now;
+  pace->begin(pace_bytes);
+}
+
+std::function<void()> Rpc::take_late(std::int64_t now) {
+  if (now < late_ms) return {};
+  late_ms = NEVER_MS;
+  was_late = true;
+  return std::exchange(late, nullptr);
+}
+
 void Rpc::finish(Status with) {
   assert(done != nullptr);
   status = with;
+  if (pace != nullptr) {
+    pace->end(pace_bytes);
+    const bool is_read = op() == wire::Op::get || op() == wire::Op::read;
+    // One that was let go because it was late would have taken longer still.
+    const bool is_told = with == Status::ok || (with == Status::cancelled && was_late);
+    if (is_read && is_told) pace->answered(pace_bytes, now_us() - submitted_us);
+    pace = nullptr;
+  }
+  late = nullptr;
   // The callback holds the call, the call holds this: taken out, so that neither keeps the other.
   const std::function<void()> callback = std::move(done);
   done = nullptr;

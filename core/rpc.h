@@ -10,8 +10,10 @@
 
 #include "arena_map.h"
 #include "buffer_list.h"
+#include "io_thread.h"
 #include "lease_keeper.h"
 #include "operation.h"
+#include "pace.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -36,6 +38,12 @@ struct Rpc {
   std::int64_t deadline_ms = 0;
   std::shared_ptr<OperationState> operation;  // nullptr: nobody waits (PUBLISH, DROP hints)
   std::function<void()> done;                 // once, on an I/O thread
+  // Other nodes can be asked for the same: one that falls silent is not waited for to the end.
+  bool has_others = false;
+  std::int64_t late_ms = NEVER_MS;  // when `late` is called, on an I/O thread, if it has not ended
+  std::function<void()> late;       // at most once; perhaps just after the end
+  bool was_late = false;
+  std::atomic<bool> is_unwanted{false};  // whoever has it lets it go, as cancelled
 
   // What came back. `status` ok: the answers are there; else every item has this status.
   Status status = Status::unavailable;
@@ -45,6 +53,10 @@ struct Rpc {
   std::vector<wire::ListEntry> entries;     // LIST
   wire::NodeStatus node;                    // PING
   std::uint32_t lost_count = 0;             // streams that broke under it
+  // Of the link that has it:
+  Pace* pace = nullptr;
+  std::uint64_t pace_bytes = 0;
+  std::int64_t submitted_us = 0;
   // Bytes came by reference, and nothing proves that they were in place when they were copied: the
   // node has to confirm it.
   bool is_to_confirm = false;
@@ -77,7 +89,13 @@ struct Rpc {
   bool is_bulk() const noexcept;
   bool is_view() const noexcept;
   bool is_upload() const noexcept { return op() == wire::Op::offer; }
-  bool is_cancelled() const noexcept { return operation != nullptr && operation->is_cancelled(); }
+  bool is_cancelled() const noexcept {
+    return is_unwanted.load() || (operation != nullptr && operation->is_cancelled());
+  }
+  /// A link has taken it.
+  void enter(Pace& of_link, std::int64_t now);
+  /// Is it time to say that it is late? Then `late` is the caller's to call.
+  std::function<void()> take_late(std::int64_t now);
   /// Asking again is harmless, even when the first one was carried out.
   bool is_idempotent() const noexcept;
 

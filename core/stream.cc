@@ -207,7 +207,7 @@ void Stream::start(RpcRef rpc) {
       items[item] = static_cast<std::uint16_t>(item);
     out_->upload(request, *rpc, std::move(items));
   }
-  thread_.wake_at(rpc->deadline_ms);
+  thread_.wake_at(std::min(rpc->deadline_ms, rpc->late_ms));
   const std::uint64_t bulk_bytes = rpc->is_bulk() ? rpc->body_bytes() : 0;
   bulk_count_ += bulk_bytes != 0 ? 1 : 0;
   bulk_bytes_ += bulk_bytes;
@@ -235,6 +235,15 @@ void Stream::cancel(const OperationState* operation) {
     if (operation == nullptr || pending.rpc->operation.get() == operation)
       let_go(request, pending, Status::cancelled);
   }
+  if (state_ == State::ready) flush();
+}
+
+void Stream::cancel_one(const Rpc& rpc) {
+  if (held_.get() == &rpc) return std::exchange(held_, nullptr)->finish(Status::cancelled);
+  const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                  [&](const auto& each) { return each.second.rpc.get() == &rpc; });
+  if (found == pending_.end()) return;
+  let_go(found->first, found->second, Status::cancelled);
   if (state_ == State::ready) flush();
 }
 
@@ -385,22 +394,25 @@ std::int64_t Stream::tick(std::int64_t now) {
   }
   std::int64_t next = NEVER_MS;
   bool has_expired = false;
+  std::vector<std::function<void()>> late;
   for (auto& [request, pending] : pending_) {
     if (pending.rpc == nullptr) continue;
     if (now >= pending.rpc->deadline_ms) {
       has_expired = true;
       let_go(request, pending, Status::expired);
     } else {
-      next = std::min(next, pending.rpc->deadline_ms);
+      if (auto call = pending.rpc->take_late(now); call != nullptr) late.push_back(std::move(call));
+      next = std::min({next, pending.rpc->deadline_ms, pending.rpc->late_ms});
     }
   }
+  for (const auto& call : late) call();
   next = std::min(next, expire_held(now));
   if (has_expired && is_silent(now)) {
     link_.node_silent();
   } else if (has_expired) {
     flush();
   }
-  next = std::min(next, watch_silence(now));
+  next = std::min({next, watch_silence(now), watch_node(now)});
   if (state_ == State::idle) {
     pump();
     next = std::min(next, std::max(link_.retry_at(index_), retry_at_ms_));

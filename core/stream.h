@@ -37,6 +37,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::vector<std::uint64_t> take_told();
   /// Ends the requests of an operation; nullptr: all of them.
   void cancel(const OperationState* operation);
+  void cancel_one(const Rpc& rpc);
   /// Others of the link doubt that their path works: asks the node for a word by this one, and
   /// takes what they leave.
   void look();
@@ -95,6 +96,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t expire_held(std::int64_t now);
   void read_on();
   bool is_silent(std::int64_t now) const;
+  std::int64_t watch_node(std::int64_t now);
+  bool has_others_waiting() const;
   void close();
 
   Link& link_;

@@ -179,6 +179,7 @@ void Stream::begin_ready(const wire::Challenge& challenge) {
   ack_bytes_ = std::clamp(challenge.hold_bytes_max / 4, ACK_BYTES_MIN, ACK_BYTES_MAX);
   reached_bytes_ = 0;
   hear(now_ms());
+  link_.stream_greeted(challenge.boot);
   link_.stream_connected(index_, transport());
 }
 

@@ -3,8 +3,9 @@
 // A path can die without a word: a cable, a switch. A stream that has waited for half its limit
 // asks the node for a word (a live one answers at once, whatever else it does), and has the others
 // of the link look too. When they hear the node and this one still does not, its path is given up:
-// what it had is asked anew by them. When nobody hears anything the node is at fault, and deadlines
-// decide.
+// what it had is asked anew by them. When nobody hears anything the node is at fault. Then deadlines
+// decide, unless other nodes can be asked for the same: they are, once the node has not even said a
+// word for a second.
 #include <algorithm>
 #include <utility>
 
@@ -98,6 +99,29 @@ std::int64_t Stream::expire_held(std::int64_t now) {
   if (now < held_->deadline_ms) return held_->deadline_ms;
   std::exchange(held_, nullptr)->finish(Status::expired);
   return NEVER_MS;
+}
+
+bool Stream::has_others_waiting() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const auto& each) {
+    return each.second.rpc != nullptr && each.second.rpc->has_others;
+  });
+}
+
+/// Is the node stopped, or cut off? When to look again.
+std::int64_t Stream::watch_node(std::int64_t now) {
+  if (state_ != State::ready || !has_others_waiting()) return NEVER_MS;
+  if (!is_unix_) note_sent(now);
+  const std::int64_t quiet_since = std::max(heard_ms_, sent_ms_);
+  if (now < quiet_since + SILENT_MS / 2) return quiet_since + SILENT_MS / 2;
+  ask_for_word(now);
+  flush();
+  if (state_ != State::ready) return NEVER_MS;
+  const std::int64_t silent_at = std::max(quiet_since + SILENT_MS, asked_ms_ + SILENT_MS / 2);
+  if (now < silent_at) return silent_at;
+  // What this thread has had no time to read is no silence.
+  const bool is_node = !link_.others_heard_since(index_, quiet_since);
+  if (is_node && !tcp::has_bytes(socket_.get())) link_.node_silent();
+  return now + SILENT_MS / 2;
 }
 
 /// The node, not just the path.

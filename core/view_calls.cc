@@ -6,6 +6,8 @@
 
 #include "file_calls.h"
 #include "page_calls.h"
+#include "record_call.h"
+#include "replicas.h"
 
 namespace gd2fs {
 
@@ -37,8 +39,12 @@ class PageView : public Call {
       : Call(std::move(context), std::move(on_end)), name_(std::move(name)) {}
 
   void run() {
-    const std::size_t node = home_of(name_, 0);
-    if (network().link(node).is_down()) return copy(0);
+    const RoutesRef routes = network().routes();
+    const std::size_t replicas = routes->placement.replicas(name_);
+    const auto order = routes->placement.holders(name_, 0, replicas);
+    const std::size_t rank = Choice(routes, 0).next(order, replicas, 0);
+    if (rank >= order.size()) return copy(0);
+    const std::size_t node = routes->slots[order[rank]];
     RpcRef rpc = new_rpc(wire::Op::get);
     wire::Item item;
     item.name = name_;
@@ -87,23 +93,19 @@ class PageView : public Call {
   std::size_t tries_ = 0;
 };
 
-class FileView : public Call {
+class FileView : public RecordCall {
  public:
   FileView(CallContext context, std::string path, std::uint64_t offset, std::uint64_t length,
            OnEnd on_end)
-      : Call(std::move(context), std::move(on_end)),
-        path_(std::move(path)),
+      : RecordCall(std::move(context), std::move(path), std::move(on_end)),
         offset_(offset),
         length_(std::min(length, FILE_BYTES_MAX - offset)) {}
 
   void run() {
-    RpcRef rpc = new_rpc(wire::Op::meta);
-    wire::Item item;
-    item.name = path_;
+    wire::Item item = new_item();
     item.offset = offset_;
     item.length = length_;
-    rpc->add(std::move(item));
-    send(home_of(path_, 0), std::move(rpc), [self = self()] { self->take_record(); });
+    ask(wire::Op::meta, std::move(item), [self = self()] { self->take_record(); });
   }
 
  private:
@@ -120,11 +122,10 @@ class FileView : public Call {
 
   void take_record() {
     const Status status = answer_status();
-    if (status == Status::retry && after(RETRY_MS, [self = self()] { self->run(); })) return;
-    if (status != Status::ok) return fail(status, what(), home_of(path_, 0));
+    if (status != Status::ok) return fail(status, what(), home());
     const wire::ResponseItem record = answer().answers.front();
     const wire::MetaBody& body = answer().metas.front();
-    facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s};
+    facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s, body.replicas};
     end_ = std::max(offset_, std::min(offset_ + length_, facts_.size));
     if (end_ == offset_) return finish_empty();
     std::vector<Sent> requests;
@@ -138,6 +139,9 @@ class FileView : public Call {
   bool plan(const std::vector<wire::Segment>& segments, std::vector<Sent>& requests) {
     std::map<std::size_t, std::size_t> request_of;  // by node
     std::uint64_t at = offset_;
+    const RoutesRef routes = network().routes();
+    const std::size_t replicas = replicas_of(*routes, facts_);
+    const Choice choice(routes, 0);
     if (facts_.chunk_bytes == 0 || segments.size() > ITEMS_MAX / 2) return false;
     for (const wire::Segment& segment : segments) {
       if (segment.chunk > FILE_BYTES_MAX / facts_.chunk_bytes) return false;
@@ -145,7 +149,10 @@ class FileView : public Call {
       const std::uint64_t stop = std::min(begin + segment.length, end_);
       if (stop <= at) continue;
       if (begin > at) return false;
-      const std::size_t node = home_of(path_, segment.chunk);
+      const auto order = routes->placement.holders(path_, segment.chunk, replicas);
+      const std::size_t rank = choice.next(order, replicas, 0);
+      if (rank >= order.size()) return false;
+      const std::size_t node = routes->slots[order[rank]];
       const auto [found, is_new] = request_of.try_emplace(node, requests.size());
       if (is_new) requests.push_back({node, new_rpc(wire::Op::read)});
       Rpc& rpc = *requests[found->second].rpc;
@@ -216,7 +223,6 @@ class FileView : public Call {
     });
   }
 
-  const std::string path_;
   const std::uint64_t offset_;
   const std::uint64_t length_;
   std::uint64_t end_ = 0;

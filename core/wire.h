@@ -165,8 +165,9 @@ inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
 inline constexpr std::uint16_t ITEM_REPLACE = 128;  // COMMIT: the file becomes just this write
 inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
+inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
+inline constexpr std::uint16_t ITEM_REPLICAS = 512;  // CREATE: of a file that is there, only these
 inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
-inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
 class Name {

@@ -25,6 +25,7 @@ NODE_NAME_BYTES_MAX: int
 PAGE_BYTES_MAX: int
 PATH_BYTES_MAX: int
 PORT_DEFAULT: int
+REPLICAS_MAX: int
 COOKIE_WAITED: int
 
 Key = bytes | str
@@ -85,6 +86,10 @@ class Call:
         """Of each page: it is there now."""
 
     @property
+    def copies(self) -> list[int]:
+        """Of each page that was put: on how many nodes it is now."""
+
+    @property
     def sizes(self) -> list[int | None]:
         """Of each page that was got; None where the status is not ok."""
 
@@ -103,8 +108,8 @@ class Call:
     @property
     def is_partial(self) -> bool: ...
     @property
-    def file(self) -> tuple[int, int, int, int, int]:
-        """size, chunk_bytes, ttl_s, generation, sequence"""
+    def file(self) -> tuple[int, int, int, int, int, int]:
+        """size, chunk_bytes, ttl_s, generation, sequence, replicas"""
 
     @property
     def nodes(
@@ -198,6 +203,7 @@ class Client:
         *,
         chunk_bytes: int = 0,
         ttl_s: int = 0,
+        replicas: int = 0,
         is_if_absent: bool = False,
         timeout_ms: int = 0,
         cookie: int = 0,
@@ -219,6 +225,7 @@ class Client:
         *,
         chunk_bytes: int = 0,
         ttl_s: int = 0,
+        replicas: int = 0,
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
@@ -266,11 +273,23 @@ class Client:
         cookie: int = 0,
     ) -> Call: ...
     def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def advise(
+        self,
+        path: bytes,
+        is_needed: bool,
+        replicas: int,
+        *,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
     def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def drain(self, node_name: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def cluster(self) -> dict[str, Any]:
         """The map: epoch, provider, replicas, namespaces (bytes -> replicas), lease_ms, and nodes
         as (``NAME=ADDR:PORT[+ADDR:PORT...]``, boot, weight, state, left_by)."""
+
+    def counts(self) -> tuple[int, int]:
+        """hedged, hedges_won"""
 
     def map(self) -> tuple[int, bytes, list[str]]:
         """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +21,7 @@ class FileStat:
         ttl_s: Seconds from creation to its end; 0 is none.
         generation: Differs between any two files that ever had this path.
         sequence: Grows with every change of this generation.
+        replicas: Copies of its bytes that there shall be; 0: as many as its namespace has.
     """
 
     size: int
@@ -27,6 +29,7 @@ class FileStat:
     ttl_s: int
     generation: int
     sequence: int
+    replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,32 @@ class Presence:
     def leading(self) -> int:
         """How many keys from the first on are there without a gap."""
         return _leading(self.present)
+
+
+class Stored(list[bool]):
+    """For each key that was put whether its page is there now.
+
+    Attributes:
+        copies: On how many nodes each of them is: fewer than their namespace has copies when no
+            more nodes could be reached, or had room.
+    """
+
+    def __init__(self, stored: Iterable[bool], copies: Sequence[int]) -> None:
+        super().__init__(stored)
+        self.copies = list(copies)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCounts:
+    """What a client has done since it began.
+
+    Attributes:
+        hedged: Reads that were asked of a second node, as the first was late.
+        hedges_won: And answered by it.
+    """
+
+    hedged: int
+    hedges_won: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,18 @@ def seconds(ttl_s: int | None) -> int:
     return int(ttl_s)
 
 
+def copies(replicas: int | None) -> int:
+    """How many copies of a file: 1 to 8, or 0 for as many as its namespace has."""
+    if replicas is None:
+        return 0
+    if whole("replicas", replicas, _core.REPLICAS_MAX) == 0:
+        raise InvalidRequest(
+            "`replicas` is 0",
+            hint=f"leave it out for the namespace's, or give 1 to {_core.REPLICAS_MAX}",
+        )
+    return int(replicas)
+
+
 def list_limit(limit: int) -> int:
     """How many names to list: 1 to 65,536. Raises InvalidRequest."""
     if whole("limit", limit, LIST_MAX) == 0:

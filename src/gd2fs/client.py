@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gd2fs import _core
 from gd2fs.address import absent_dp
-from gd2fs.answers import ClusterStatus, FileStat, Listing, NodeStatus, cluster_status, node_status
+from gd2fs.answers import (
+    ClientCounts,
+    ClusterStatus,
+    FileStat,
+    Listing,
+    NodeStatus,
+    cluster_status,
+    node_status,
+)
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Completions, Deadline, Steps, run
 from gd2fs.config import ClientConfig, check_timeout, client_config
@@ -116,6 +124,7 @@ class Client:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         if_absent: bool = False,
         timeout_s: float | None = None,
     ) -> FileStat:
@@ -126,6 +135,7 @@ class Client:
             chunk_bytes: Cut it at multiples of this, itself a multiple of 64 KiB, up to 1 GiB.
                 Default: 4 MiB.
             ttl_s: Seconds until it goes by itself.
+            replicas: Copies of its bytes, 1 to 8, on as many nodes. Default: as its namespace has.
             if_absent: Refuse when it is there.
 
         Raises:
@@ -133,7 +143,9 @@ class Client:
             Unavailable: Its home did not answer in time. It may have been made.
         """
         deadline = self._deadline(timeout_s)
-        return self._run(self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline))
+        return self._run(
+            self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline, replicas)
+        )
 
     async def acreate(
         self,
@@ -141,12 +153,15 @@ class Client:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         if_absent: bool = False,
         timeout_s: float | None = None,
     ) -> FileStat:
         """As ``create``."""
         deadline = self._deadline(timeout_s)
-        return await self._arun(self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline))
+        return await self._arun(
+            self._files.create(path, chunk_bytes, ttl_s, if_absent, deadline, replicas)
+        )
 
     def write(
         self,
@@ -235,6 +250,7 @@ class Client:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
         """Make ``buffers`` the whole content of the file, whatever was there; its bytes.
@@ -248,7 +264,7 @@ class Client:
             Corrupt: The bytes changed on their way, twice. Nothing was stored.
         """
         deadline = self._deadline(timeout_s)
-        return self._run(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline))
+        return self._run(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas))
 
     async def aput(
         self,
@@ -257,11 +273,14 @@ class Client:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
         """As ``put``. The buffers are borrowed until the await ends, however it ends."""
         deadline = self._deadline(timeout_s)
-        return await self._arun(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline))
+        return await self._arun(
+            self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas)
+        )
 
     def get(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
         """The whole content of the file at one moment, or None: a miss.
@@ -310,6 +329,46 @@ class Client:
     async def aunlink(self, path: str, *, timeout_s: float | None = None) -> bool:
         """As ``unlink``."""
         return await self._arun(self._files.unlink(path, self._deadline(timeout_s)))
+
+    def advise(
+        self,
+        path: str,
+        advice: str,
+        *,
+        replicas: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int | None:
+        """Say what is expected of the file; how many bytes that moved.
+
+        Args:
+            path: Of the file.
+            advice: ``willneed``: it will be read much. Its bytes lie in ``replicas`` copies when
+                the call returns, and readers choose among them. ``dontneed``: not any more.
+                ``replicas`` copies are kept, and what lies beyond is dropped.
+            replicas: 1 to 8. Default: as its namespace has.
+
+        Returns:
+            Bytes that lie in so many copies now; with ``dontneed`` bytes that were dropped. None
+            is a miss: no such file, or some of its bytes are gone.
+
+        Raises:
+            InvalidRequest: A bad path or number; or the nodes have no room for so many copies.
+            Unavailable: A node did not answer in time. Some copies may have been made.
+        """
+        deadline = self._deadline(timeout_s)
+        return self._run(self._files.advise(path, advice, replicas, deadline))
+
+    async def aadvise(
+        self,
+        path: str,
+        advice: str,
+        *,
+        replicas: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int | None:
+        """As ``advise``."""
+        deadline = self._deadline(timeout_s)
+        return await self._arun(self._files.advise(path, advice, replicas, deadline))
 
     def list(
         self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None
@@ -420,6 +479,10 @@ class Client:
     def cluster(self) -> ClusterStatus:
         """The map of nodes that this client goes by now."""
         return cluster_status(self._core.cluster())
+
+    def counts(self) -> ClientCounts:
+        """What this client has done since it began."""
+        return ClientCounts(*self._core.counts())
 
     def fileno(self) -> int:
         """The descriptor that is readable while a finished await waits to be taken."""

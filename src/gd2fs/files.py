@@ -9,6 +9,7 @@ from gd2fs import _core
 from gd2fs.answers import FileStat, Listing
 from gd2fs.argument import (
     chunk_size,
+    copies,
     generation_of,
     list_limit,
     name_bytes,
@@ -25,6 +26,7 @@ from gd2fs.outcome import Status, check
 if TYPE_CHECKING:
     from gd2fs.buffers import Sources, Targets
 
+ADVICE = ("willneed", "dontneed")
 GET_TRIES = 4  # how often a file may grow between the stat and the read of a get
 
 
@@ -41,8 +43,9 @@ class FileSteps:
         ttl_s: int | None,
         if_absent: bool,
         deadline: Deadline,
+        replicas: int | None = None,
     ) -> Steps[FileStat]:
-        call = yield self._start_create(path, chunk_bytes, ttl_s, if_absent, deadline)
+        call = yield self._start_create(path, chunk_bytes, ttl_s, if_absent, deadline, replicas)
         if call.status == Status.CONFLICT:
             raise InvalidRequest(f"create {path}: it is there already", hint="unlink it first")
         check(call, f"create {path}")
@@ -94,6 +97,7 @@ class FileSteps:
         chunk_bytes: int | None,
         ttl_s: int | None,
         deadline: Deadline,
+        replicas: int | None = None,
     ) -> Steps[int]:
         call = yield partial(
             self._core.put,
@@ -101,6 +105,7 @@ class FileSteps:
             buffers,
             chunk_bytes=chunk_size(chunk_bytes),
             ttl_s=seconds(ttl_s),
+            replicas=copies(replicas),
             timeout_ms=deadline.left_ms(),
         )
         check(call, f"put {path}")
@@ -145,6 +150,22 @@ class FileSteps:
         status = check(call, f"unlink {path}", (Status.OK, Status.GONE, Status.MISS))
         return status is Status.OK
 
+    def advise(
+        self, path: str, advice: str, replicas: int | None, deadline: Deadline
+    ) -> Steps[int | None]:
+        if advice not in ADVICE:
+            raise InvalidRequest(f"no advice {advice!r}", hint="willneed or dontneed")
+        call = yield partial(
+            self._core.advise,
+            name_bytes(path),
+            advice == "willneed",
+            copies(replicas),
+            timeout_ms=deadline.left_ms(),
+        )
+        answers = (Status.OK, Status.MISS, Status.GONE)
+        status = check(call, f"advise {advice} of {path}", answers)
+        return call.value if status is Status.OK else None
+
     def list(self, prefix: str, after: str, limit: int, deadline: Deadline) -> Steps[Listing[str]]:
         call = yield partial(
             self._core.list_files,
@@ -179,12 +200,14 @@ class FileSteps:
         ttl_s: int | None,
         if_absent: bool,
         deadline: Deadline,
+        replicas: int | None,
     ) -> Start:
         return partial(
             self._core.create,
             name_bytes(path),
             chunk_bytes=chunk_size(chunk_bytes),
             ttl_s=seconds(ttl_s),
+            replicas=copies(replicas),
             is_if_absent=if_absent,
             timeout_ms=deadline.left_ms(),
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from gd2fs.answers import Listing, PageResult, Presence
+from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, name_bytes, seconds
 from gd2fs.completion import Deadline, Steps
 from gd2fs.errors import InvalidRequest, Unavailable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gd2fs.client import Client
 
 Key: TypeAlias = bytes | str  # str travels as UTF-8; 1 to 512 bytes
-Stored: TypeAlias = list[bool]  # for each key
 
 KEY_SHOWN_MAX = 64  # of a key, in messages
 
@@ -96,6 +95,7 @@ class Pages:
 
         Returns:
             For each key whether it is there now. False: a node had no room or did not answer.
+            ``copies`` says on how many nodes each of them is.
 
         Raises:
             InvalidRequest: As for ``exists``; or a value is empty, or larger than a whole arena.
@@ -192,7 +192,7 @@ class PageSteps:
         )
         check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
         self._check_pages(call, keys)
-        return call.present
+        return Stored(call.present, call.copies)
 
     def drop(self, keys: Sequence[Key], deadline: Deadline) -> Steps[int]:
         call = yield partial(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from gd2fs import _core
-from gd2fs.answers import Listing, PageResult, Presence
+from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, seconds
 from gd2fs.buffers import views_of
 from gd2fs.errors import InvalidRequest
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gd2fs.testing.memory_store import MemoryStore
 
 Key: TypeAlias = bytes | str
-Stored: TypeAlias = list[bool]
 
 
 class MemoryPages:
@@ -62,7 +61,7 @@ class MemoryPages:
             raise InvalidRequest("a page is empty", hint="a page is 1 byte to 1 GiB")
         for name, source in zip(names, sources, strict=True):
             self._store.keep_page(name, bytes(source), seconds(ttl_s))
-        return [True] * len(names)
+        return Stored([True] * len(names), [1] * len(names))
 
     def drop(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> int:
         return sum(self._store.drop_page(name) for name in self._names(keys))

@@ -17,6 +17,7 @@ from gd2fs import _core
 from gd2fs.answers import FileStat, Listing, NodeStatus
 from gd2fs.argument import (
     chunk_size,
+    copies,
     generation_of,
     list_limit,
     name_bytes,
@@ -42,12 +43,18 @@ class _File:
     end_s: float
     generation: int
     sequence: int = 0
+    replicas: int = 0
     content: bytearray = field(default_factory=bytearray)
 
     @property
     def stat(self) -> FileStat:
         return FileStat(
-            len(self.content), self.chunk_bytes, self.ttl_s, self.generation, self.sequence
+            len(self.content),
+            self.chunk_bytes,
+            self.ttl_s,
+            self.generation,
+            self.sequence,
+            self.replicas,
         )
 
 
@@ -84,17 +91,20 @@ class MemoryStore:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         if_absent: bool = False,
         timeout_s: float | None = None,
     ) -> FileStat:
         wanted = chunk_size(chunk_bytes) or _core.CHUNK_BYTES_DEFAULT
         end_s = self._end_s(seconds(ttl_s))
+        wanted_copies = copies(replicas)
         file = self._find(path)
         if file is not None and if_absent:
             raise InvalidRequest(f"create {path}: it is there already", hint="unlink it first")
         if file is None:
             generation = next(self._generations)
             file = self._files[path] = _File(wanted, seconds(ttl_s), end_s, generation)
+            file.replicas = wanted_copies
         return file.stat
 
     def write(
@@ -146,12 +156,14 @@ class MemoryStore:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
         chunk_size(chunk_bytes)  # what is wrong is told before anything is changed
         seconds(ttl_s)
+        copies(replicas)
         self.unlink(path)
-        self.create(path, chunk_bytes=chunk_bytes, ttl_s=ttl_s)
+        self.create(path, chunk_bytes=chunk_bytes, ttl_s=ttl_s, replicas=replicas)
         return self.write(path, 0, buffers)
 
     def get(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
@@ -176,6 +188,24 @@ class MemoryStore:
         was_there = self._find(path) is not None
         self._files.pop(path, None)
         return was_there
+
+    def advise(
+        self,
+        path: str,
+        advice: str,
+        *,
+        replicas: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int | None:
+        if advice not in ("willneed", "dontneed"):
+            raise InvalidRequest(f"no advice {advice!r}", hint="willneed or dontneed")
+        wanted = copies(replicas)
+        file = self._find(path)
+        if file is None:
+            return None
+        file.replicas = wanted
+        file.sequence += 1
+        return len(file.content) if advice == "willneed" else 0  # one copy is all there is
 
     def list(
         self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None
@@ -223,10 +253,13 @@ class MemoryStore:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         if_absent: bool = False,
         timeout_s: float | None = None,
     ) -> FileStat:
-        return self.create(path, chunk_bytes=chunk_bytes, ttl_s=ttl_s, if_absent=if_absent)
+        return self.create(
+            path, chunk_bytes=chunk_bytes, ttl_s=ttl_s, replicas=replicas, if_absent=if_absent
+        )
 
     async def awrite(
         self,
@@ -254,9 +287,10 @@ class MemoryStore:
         *,
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
+        replicas: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
-        return self.put(path, buffers, chunk_bytes=chunk_bytes, ttl_s=ttl_s)
+        return self.put(path, buffers, chunk_bytes=chunk_bytes, ttl_s=ttl_s, replicas=replicas)
 
     async def aget(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
         return self.get(path)
@@ -269,6 +303,16 @@ class MemoryStore:
 
     async def aunlink(self, path: str, *, timeout_s: float | None = None) -> bool:
         return self.unlink(path)
+
+    async def aadvise(
+        self,
+        path: str,
+        advice: str,
+        *,
+        replicas: int | None = None,
+        timeout_s: float | None = None,
+    ) -> int | None:
+        return self.advise(path, advice, replicas=replicas)
 
     async def alist(
         self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None

@@ -1,0 +1,330 @@
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+
+#include "local_cluster.h"
+#include "proxy.h"
+
+using namespace gd2fs;
+
+namespace {
+
+constexpr const char* PATH = "/ns/file";
+
+/// A client that has asked nothing yet is not told.
+bool knows_map(LocalCluster& cluster, Client& client) {
+  return eventually([&] {
+    end_of(client.ping({}));
+    return client.map().epoch == cluster.map().epoch;
+  });
+}
+
+void set_replicas(LocalCluster& cluster, Client& client, std::uint8_t replicas) {
+  cluster.change([&](wire::Map& map) { map.replicas = replicas; });
+  REQUIRE(knows_map(cluster, client));
+}
+
+struct Batch {
+  std::vector<std::string> keys;
+  std::vector<Memory> values;
+  std::vector<Memory> room;
+
+  Batch(std::size_t count, std::size_t bytes, std::uint64_t seed = 1) {
+    for (std::size_t at = 0; at < count; ++at) {
+      keys.push_back("key-" + std::to_string(seed) + "-" + std::to_string(at));
+      values.push_back(random_bytes(bytes, seed * 1'000'003 + at));
+      room.emplace_back(bytes);
+    }
+  }
+
+  std::vector<Buffer> from() {
+    std::vector<Buffer> buffers;
+    for (Memory& value : values) buffers.push_back(whole(value));
+    return buffers;
+  }
+  std::vector<Buffer> into() {
+    for (Memory& each : room) std::fill(each.begin(), each.end(), std::byte{0});
+    std::vector<Buffer> buffers;
+    for (Memory& each : room) buffers.push_back(whole(each));
+    return buffers;
+  }
+};
+
+std::size_t count_of(const Outcome& outcome, Status status) {
+  return static_cast<std::size_t>(
+      std::count_if(outcome.items.begin(), outcome.items.end(),
+                    [&](const ItemOutcome& item) { return item.status == status; }));
+}
+
+bool have_copies(const Outcome& outcome, std::size_t copies) {
+  return std::all_of(outcome.items.begin(), outcome.items.end(),
+                     [&](const ItemOutcome& item) { return item.copies == copies; });
+}
+
+std::size_t hits(Client& client, Batch& batch, std::uint32_t timeout_ms = 30'000) {
+  const std::vector<Buffer> into = batch.into();
+  const auto got = client.get_pages("ns", batch.keys, into, {.timeout_ms = timeout_ms});
+  const std::size_t count = count_of(end_of(got), Status::ok);
+  if (count == batch.keys.size()) CHECK(batch.room == batch.values);
+  return count;
+}
+
+std::size_t present(Client& client, const Batch& batch) {
+  return count_of(end_of(client.exists("ns", batch.keys, {})), Status::ok);
+}
+
+/// Memory of its own pages that can be forbidden: whoever touches it then crashes.
+class Fenced {
+ public:
+  explicit Fenced(std::size_t bytes)
+      : bytes_(bytes),
+        at_(static_cast<std::byte*>(
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  ~Fenced() { munmap(at_, bytes_); }
+  std::span<std::byte> bytes() const { return {at_, bytes_}; }
+  std::vector<Buffer> buffers() const { return {{at_, bytes_}}; }
+  void forbid() { REQUIRE(mprotect(at_, bytes_, PROT_NONE) == 0); }
+
+ private:
+  std::size_t bytes_;
+  std::byte* at_;
+};
+
+/// Two nodes behind proxies, with two copies of everything.
+struct Proxied {
+  Proxy proxies[2];
+  LocalCluster cluster;
+  std::unique_ptr<Client> client;
+
+  Proxied() : cluster(2, 64 * MiB, {proxies[0].address(), proxies[1].address()}) {
+    for (std::size_t node : {0u, 1u}) proxies[node].forward_to(cluster.address(node));
+    client = cluster.client();
+    set_replicas(cluster, *client, 2);
+  }
+  ~Proxied() {
+    for (Proxy& proxy : proxies) proxy.set(Proxy::Mode::pass);
+  }
+
+  /// Until it is known how quick the nodes are.
+  void warm_up(Batch& batch) {
+    for (int round = 0; round < 200; ++round) REQUIRE(hits(*client, batch) == batch.keys.size());
+  }
+};
+
+/// A page that is asked of node 0 first, while nothing else is known of the nodes.
+Batch page_of_node_0(const LocalCluster& cluster, std::size_t bytes) {
+  for (std::uint64_t seed = 1;; ++seed) {
+    Batch batch(1, bytes, seed);
+    const std::string name = std::string("ns") + '\0' + batch.keys[0];
+    if (cluster.home_of(name) == 0) return batch;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a page goes to as many nodes as it has copies, or to as many as there are") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 2);
+  Batch batch(40, 3'000);
+
+  const auto put = client->put_pages("ns", batch.keys, batch.from(), {});
+
+  CHECK(count_of(end_of(put), Status::ok) == 40);
+  CHECK(have_copies(put->outcome(), 2));
+  std::size_t stored = 0;
+  for (std::size_t node : {0u, 1u, 2u}) stored += cluster.server(node).counts().store.pages;
+  CHECK(stored == 80);
+
+  const auto again = client->put_pages("ns", batch.keys, batch.from(), {});
+  CHECK(count_of(end_of(again), Status::have) == 40);
+  CHECK(have_copies(again->outcome(), 2));
+
+  set_replicas(cluster, *client, 5);
+  const auto most = client->put_pages("ns", batch.keys, batch.from(), {});
+  CHECK(count_of(end_of(most), Status::ok) == 40);
+  CHECK(have_copies(most->outcome(), 3));
+}
+
+TEST_CASE("with two copies and one node stopped every page is read, put and found") {
+  for (std::size_t stopped : {0u, 1u, 2u}) {
+    LocalCluster cluster(3);
+    auto client = cluster.client();
+    set_replicas(cluster, *client, 2);
+    Batch before(100, 3'000, 1), after(100, 3'000, 2);
+    end_of(client->put_pages("ns", before.keys, before.from(), {}));
+
+    cluster.stop(stopped);
+    const auto put = client->put_pages("ns", after.keys, after.from(), {});
+
+    CHECK(count_of(end_of(put), Status::ok) == 100);
+    CHECK(have_copies(put->outcome(), 2));
+    CHECK(hits(*client, before) == 100);
+    CHECK(hits(*client, after) == 100);
+    CHECK(present(*client, before) == 100);
+    CHECK(end_of(client->drop_pages("ns", after.keys, {})).value == 100);
+    CHECK(present(*client, after) == 0);
+  }
+}
+
+TEST_CASE("what is nowhere is unavailable to a put, and a miss to a get") {
+  LocalCluster cluster(2);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 2);
+  cluster.stop(0);
+  cluster.stop(1);
+  Batch batch(10, 100);
+
+  const auto put = client->put_pages("ns", batch.keys, batch.from(), {});
+
+  CHECK(count_of(end_of(put), Status::unavailable) == 10);
+  CHECK(have_copies(put->outcome(), 0));
+  CHECK(hits(*client, batch) == 0);
+}
+
+TEST_CASE("pages are found after a node has left, and after others have joined") {
+  LocalCluster cluster(4);
+  cluster.change([](wire::Map& map) {
+    map.nodes[3].state = wire::NodeState::gone;
+    map.replicas = 2;
+  });
+  auto client = cluster.client();
+  Batch batch(100, 1'000);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+
+  cluster.change([](wire::Map& map) {
+    map.nodes[3].state = wire::NodeState::joining;
+    map.nodes[0].state = wire::NodeState::draining;
+  });
+  REQUIRE(knows_map(cluster, *client));
+  CHECK(hits(*client, batch) == 100);
+  CHECK(present(*client, batch) == 100);
+
+  cluster.change([](wire::Map& map) {
+    map.nodes[3].state = wire::NodeState::active;
+    map.nodes[0].state = wire::NodeState::gone;
+  });
+  REQUIRE(knows_map(cluster, *client));
+  CHECK(hits(*client, batch) == 100);
+}
+
+TEST_CASE("the map changes all the time: no page that stands is missed") {
+  LocalCluster cluster(4);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 2);
+  Batch batch(50, 1'000);
+  end_of(client->put_pages("ns", batch.keys, batch.from(), {}));
+  std::atomic<bool> is_over{false};
+  std::thread changing([&] {
+    for (std::uint32_t weight = 1; !is_over; weight = weight % 7 + 1)
+      cluster.change([&](wire::Map& map) { map.nodes[weight % 4].weight = weight; });
+  });
+
+  for (int round = 0; round < 50; ++round) CHECK(hits(*client, batch) == 50);
+
+  is_over = true;
+  changing.join();
+}
+
+TEST_CASE("with two copies and one node stopped every file is read") {
+  for (std::size_t stopped : {0u, 1u, 2u}) {
+    LocalCluster cluster(3, 128 * MiB);
+    auto client = cluster.client();
+    set_replicas(cluster, *client, 2);
+    Memory value = random_bytes(3 * MiB, 1);
+    const std::vector<Buffer> from{whole(value)};
+    std::vector<std::string> paths;
+    for (int file = 0; file < 12; ++file) {
+      const std::string path = "/ns/" + std::to_string(file);
+      if (cluster.home_of(path) != stopped) paths.push_back(path);
+    }
+    for (const std::string& path : paths)
+      REQUIRE(end_of(client->put(path, from, {.chunk_bytes = 256 * KiB})).status == Status::ok);
+
+    cluster.stop(stopped);
+
+    for (const std::string& path : paths) {
+      Memory room(value.size());
+      const std::vector<Buffer> into{whole(room)};
+      CHECK(end_of(client->read(path, 0, into, {.timeout_ms = 30'000})).status == Status::ok);
+      CHECK(room == value);
+    }
+  }
+}
+
+TEST_CASE("a node that is silent costs a second, not every call its deadline") {
+  Proxied world;
+  Batch batch(1'000, 500);
+  REQUIRE(count_of(end_of(world.client->put_pages("ns", batch.keys, batch.from(), {})),
+                   Status::ok) == 1'000);
+  world.proxies[0].set(Proxy::Mode::stall);
+  std::vector<OperationRef> calls;
+  for (std::size_t at = 0; at < 1'000; ++at) {
+    const std::vector<Buffer> into{whole(batch.room[at])};
+    calls.push_back(world.client->get_pages("ns", std::span(batch.keys).subspan(at, 1), into,
+                                            {.timeout_ms = 600'000}));
+  }
+
+  for (const OperationRef& call : calls) CHECK(end_of(call).items[0].status == Status::ok);
+
+  CHECK(batch.room == batch.values);
+}
+
+TEST_CASE("a read that is late is answered by the second node, and its memory left alone then") {
+  Proxied world;
+  Batch batch = page_of_node_0(world.cluster, 300'000);
+  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
+  world.warm_up(batch);
+  world.proxies[0].stall_after(100'000);  // in the middle of an answer
+  std::vector<std::unique_ptr<Fenced>> seen;
+
+  // Until one is asked of node 0.
+  const auto is_won = eventually([&] {
+    seen.push_back(std::make_unique<Fenced>(300'000));
+    const Fenced& room = *seen.back();
+    const auto got =
+        world.client->get_pages("ns", batch.keys, room.buffers(), {.timeout_ms = 600'000});
+    REQUIRE(end_of(got).items[0].status == Status::ok);
+    REQUIRE(std::equal(batch.values[0].begin(), batch.values[0].end(), room.bytes().begin()));
+    seen.back()->forbid();
+    return world.client->counts().hedges_won != 0;
+  });
+
+  CHECK(is_won);
+  world.proxies[0].set(Proxy::Mode::pass);
+  CHECK(eventually([&] { return hits(*world.client, batch) == 1; }));
+}
+
+TEST_CASE("a hedge that comes too late is let go") {
+  Proxied world;
+  Batch batch = page_of_node_0(world.cluster, 300'000);
+  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
+  world.warm_up(batch);
+  for (Proxy& proxy : world.proxies) proxy.set(Proxy::Mode::stall);
+  const auto fenced = std::make_unique<Fenced>(300'000);
+  const auto got =
+      world.client->get_pages("ns", batch.keys, fenced->buffers(), {.timeout_ms = 600'000});
+  REQUIRE(eventually([&] { return world.client->counts().hedged != 0; }));
+
+  world.proxies[0].set(Proxy::Mode::pass);
+  REQUIRE(end_of(got).items[0].status == Status::ok);
+  fenced->forbid();
+
+  world.proxies[1].set(Proxy::Mode::pass);
+  CHECK(eventually([&] { return hits(*world.client, batch) == 1; }));
+}
+
+TEST_CASE("one copy is never hedged") {
+  Proxied world;
+  set_replicas(world.cluster, *world.client, 1);
+  Batch batch = page_of_node_0(world.cluster, 300'000);
+  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
+  world.warm_up(batch);
+  world.proxies[0].set(Proxy::Mode::stall);
+
+  const auto got = world.client->get_pages("ns", batch.keys, batch.into(), {.timeout_ms = 300});
+
+  CHECK(end_of(got).items[0].status == Status::miss);
+  CHECK(world.client->counts().hedged == 0);
+}
