@@ -80,7 +80,10 @@ void Mover::advise_one(const std::shared_ptr<Advice>& advice, std::size_t at) {
   for (const PieceRef& piece : pieces) {
     if (!is_to_drop) {
       bring_advised(advice, at, piece);
-    } else if (has(owners_of(*view_, *piece, piece->replicas()), node_.id)) {
+      continue;
+    }
+    piece->set_replicas(static_cast<std::uint8_t>(item.sink));
+    if (has(owners_of(*view_, *piece, piece->replicas()), node_.id)) {
       answer.status = Status::have;
     } else if (node_.store->drop(piece)) {
       answer.length += piece->length();

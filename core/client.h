@@ -156,9 +156,9 @@ class Client {
   virtual OperationRef truncate(std::string_view path, std::uint64_t size,
                                 const CallOptions& options) = 0;
   virtual OperationRef unlink(std::string_view path, const CallOptions& options) = 0;
-  /// willneed: there are `replicas` copies of the file's bytes once it is done, and readers choose
-  /// among them. dontneed: there are only so many, and what lay beyond is dropped. 0: as many as
-  /// its namespace has. ok: value = bytes that lie in as many copies now, or that were dropped. gone,
+  /// willneed: there are `replicas` copies of its bytes once it is done, and readers choose among
+  /// them. dontneed: there are only so many, and what lay beyond is dropped. 0: as many as its
+  /// namespace has. ok: value = bytes that lie in as many copies now, or that were dropped. gone,
   /// miss: as for read.
   virtual OperationRef advise(std::string_view path, Advice advice, std::uint32_t replicas,
                               const CallOptions& options) = 0;

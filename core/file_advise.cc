@@ -93,7 +93,7 @@ class FileAdvise : public RecordCall {
       const auto order = routes_->placement.holders(path_, segments_[at].chunk, reach.ranks);
       const std::size_t rank = choice.next(order, count, asked_[at]);
       if (rank >= order.size()) return finish(Status::miss);
-      add(requests, order[rank], {at, rank}, static_cast<std::uint32_t>(count), 0);
+      add(requests, order[rank], {at, rank}, 0);
     }
     if (requests.empty()) return set_replicas();
     scatter(std::move(requests), [self = self()] { self->take_spread(); });
@@ -125,21 +125,20 @@ class FileAdvise : public RecordCall {
 
   void drop() {
     routes_ = network().routes();
-    const std::size_t first = copies(*routes_, wanted_);
-    const std::size_t before = std::max(first, copies(*routes_, facts_.replicas));
+    const std::size_t count =
+        std::max(copies(*routes_, wanted_), copies(*routes_, facts_.replicas)) + RANKS_EXTRA;
     std::vector<Sent> requests;
     begin_requests();
     for (std::size_t at = 0; at < segments_.size(); ++at) {
-      const auto order =
-          routes_->placement.holders(path_, segments_[at].chunk, before + RANKS_EXTRA);
-      for (std::size_t rank = first; rank < order.size(); ++rank)
-        add(requests, order[rank], {at, rank}, static_cast<std::uint32_t>(first),
-            wire::ITEM_DONTNEED);
+      const auto order = routes_->placement.holders(path_, segments_[at].chunk, count);
+      for (std::size_t rank = 0; rank < order.size(); ++rank)
+        add(requests, order[rank], {at, rank}, wire::ITEM_DONTNEED);
     }
     scatter(std::move(requests), [self = self()] { self->take_dropped(); });
   }
 
-  /// What a node does not drop now it lets go in its own time.
+  /// Those that keep theirs know now that no more is wanted. What is not dropped now goes when the
+  /// map changes next.
   void take_dropped() {
     for (const Sent& each : sent())
       for (std::size_t item = 0; item < each.rpc->request.items.size(); ++item)
@@ -154,7 +153,7 @@ class FileAdvise : public RecordCall {
     parts_.clear();
   }
 
-  void add(std::vector<Sent>& requests, std::uint32_t owner, const Part& part, std::uint32_t count,
+  void add(std::vector<Sent>& requests, std::uint32_t owner, const Part& part,
            std::uint16_t flags) {
     const wire::Segment& segment = segments_[part.segment];
     const std::size_t node = routes_->slots[owner];
@@ -173,7 +172,7 @@ class FileAdvise : public RecordCall {
     item.offset = segment.offset;
     item.length = segment.length;
     item.tag = segment.tag;
-    item.sink = count;
+    item.sink = wanted_;
     requests[open.request].rpc->add(std::move(item));
     parts_[open.request].push_back(part);
   }

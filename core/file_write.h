@@ -1,6 +1,6 @@
-// File write: pieces under a new tag to the nodes that own their chunks, each to as many as the file
-// has copies; then one COMMIT at home that makes them all visible at once, and PUBLISH, with which
-// their owners keep them.
+// File write: pieces under a new tag to the nodes that own their chunks, each to as many as the
+// file has copies; then one COMMIT at home that makes them all visible at once, and PUBLISH, with
+// which their owners keep them.
 #pragma once
 
 #include <map>

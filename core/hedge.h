@@ -3,8 +3,8 @@
 //
 // The second answer goes into memory of the hedge's own. When it is whole before the first one, the
 // first request is let go: only once no byte of it can arrive any more is the caller's memory
-// filled from the hedge's, and the request ends as if its own node had answered. In every other case
-// the hedge is let go, and the caller's memory never knew of it.
+// filled from the hedge's, and the request ends as if its own node had answered. In every other
+// case the hedge is let go, and the caller's memory never knew of it.
 #pragma once
 
 #include <atomic>

@@ -227,12 +227,19 @@ std::int64_t Link::next_deadline() const {
   return next_deadline_ms_;
 }
 
-void Link::expire(std::int64_t now) {
+bool Link::has_others_waiting() const {
+  const std::lock_guard lock(mutex_);
+  const auto has_others = [](const RpcRef& rpc) { return rpc->has_others; };
+  return std::any_of(small_.begin(), small_.end(), has_others) ||
+         std::any_of(bulk_.begin(), bulk_.end(), has_others);
+}
+
+bool Link::expire(std::int64_t now) {
   std::vector<RpcRef> overdue;
   std::vector<std::function<void()>> late;
   {
     const std::lock_guard lock(mutex_);
-    if (now < next_deadline_ms_) return;
+    if (now < next_deadline_ms_) return false;
     next_deadline_ms_ = NEVER_MS;
     for (std::deque<RpcRef>* queue : {&small_, &bulk_}) {
       for (RpcRef& rpc : *queue) {
@@ -248,6 +255,7 @@ void Link::expire(std::int64_t now) {
   }
   for (const auto& call : late) call();
   finish_all(overdue, Status::expired);
+  return !overdue.empty();
 }
 
 void Link::finish_all(const std::vector<RpcRef>& rpcs, Status status) {

@@ -76,7 +76,10 @@ class Link {
   std::int64_t retry_at(std::size_t index) const;
   /// Not later than the first deadline in the queue, and than the first one there is late.
   std::int64_t next_deadline() const;
-  void expire(std::int64_t now);
+  /// Ends what has waited for too long. True: there was something.
+  bool expire(std::int64_t now);
+  /// Is something in the queue that other nodes can be asked for as well?
+  bool has_others_waiting() const;
   bool may_connect() const;
   void stream_connecting();
   void stream_connected(std::size_t index, Transport transport);

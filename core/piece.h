@@ -40,6 +40,7 @@ class Piece {
   PieceState state() const noexcept { return state_.load(); }
   /// How many copies of it there shall be; 0: as its namespace has.
   std::uint8_t replicas() const noexcept { return replicas_.load(); }
+  void set_replicas(std::uint8_t replicas) noexcept { replicas_.store(replicas); }
   void raise_replicas(std::uint8_t replicas) noexcept {
     if (replicas > replicas_.load()) replicas_.store(replicas);
   }

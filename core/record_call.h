@@ -1,8 +1,8 @@
 // Record call: a call on one file.
 //
 // Its record is asked for at its home; while that does not answer, a reader asks the backups, in
-// order. Who answers that the map has changed, or that it cannot say now, is asked again, by the map
-// that there is by then. When nobody answers who should, another node may know a newer map.
+// order. Who answers that the map has changed, or that it cannot say now, is asked again, by the
+// map that there is by then. When nobody answers who should, another node may know a newer map.
 #pragma once
 
 #include "call.h"

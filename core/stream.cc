@@ -162,7 +162,7 @@ void Stream::release_pending(std::int64_t now, bool is_counted) {
 
 void Stream::take_work() {
   const std::int64_t now = now_ms();
-  if (asked_ms_ != 0) return;  // does this path work? Others take what waits
+  if (asked_ms_ != 0) return thread_.wake_at(now);  // does this path work? Others take what waits
   if (held_ != nullptr) start(std::move(held_));
   const std::size_t room = std::min<std::size_t>(SMALL_MAX, challenge_.requests_max);
   while (pending_.size() < room) {
@@ -387,13 +387,12 @@ void Stream::read_on() {
 // ---- time ----------------------------------------------------------------------------
 
 std::int64_t Stream::tick(std::int64_t now) {
-  link_.expire(now);
+  bool has_expired = link_.expire(now);
   if (state_ == State::connecting || state_ == State::greeting || state_ == State::proving) {
     if (now < connect_until_ms_) return connect_until_ms_;
     connect_failed("no answer within " + std::to_string(link_.options().connect_ms) + " ms");
   }
   std::int64_t next = NEVER_MS;
-  bool has_expired = false;
   std::vector<std::function<void()>> late;
   for (auto& [request, pending] : pending_) {
     if (pending.rpc == nullptr) continue;

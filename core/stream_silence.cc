@@ -3,9 +3,9 @@
 // A path can die without a word: a cable, a switch. A stream that has waited for half its limit
 // asks the node for a word (a live one answers at once, whatever else it does), and has the others
 // of the link look too. When they hear the node and this one still does not, its path is given up:
-// what it had is asked anew by them. When nobody hears anything the node is at fault. Then deadlines
-// decide, unless other nodes can be asked for the same: they are, once the node has not even said a
-// word for a second.
+// what it had is asked anew by them. When nobody hears anything the node is at fault. Then
+// deadlines decide, unless other nodes can be asked for the same: they are, once the node has not
+// even said a word for a second.
 #include <algorithm>
 #include <utility>
 
@@ -102,9 +102,11 @@ std::int64_t Stream::expire_held(std::int64_t now) {
 }
 
 bool Stream::has_others_waiting() const {
-  return std::any_of(pending_.begin(), pending_.end(), [](const auto& each) {
+  const bool is_pending = std::any_of(pending_.begin(), pending_.end(), [](const auto& each) {
     return each.second.rpc != nullptr && each.second.rpc->has_others;
   });
+  // While it is asked for a word nothing is taken.
+  return is_pending || (asked_ms_ != 0 && link_.has_others_waiting());
 }
 
 /// Is the node stopped, or cut off? When to look again.

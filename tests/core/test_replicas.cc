@@ -328,3 +328,38 @@ TEST_CASE("one copy is never hedged") {
   CHECK(end_of(got).items[0].status == Status::miss);
   CHECK(world.client->counts().hedged == 0);
 }
+
+TEST_CASE("advice spreads a file's pieces, and takes the copies back") {
+  LocalCluster cluster(4);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 1);
+  Memory value = random_bytes(3 * MiB, 1);
+  const std::vector<Buffer> from{whole(value)};
+  const CallOptions chunked{.chunk_bytes = 256 * KiB};
+  REQUIRE(end_of(client->put(PATH, from, chunked)).status == Status::ok);
+  const auto stored = [&] {
+    std::uint64_t bytes = 0;
+    for (std::size_t node : {0u, 1u, 2u, 3u})
+      bytes += cluster.server(node).counts().store.live_bytes;
+    return bytes;
+  };
+  REQUIRE(eventually([&] { return stored() == value.size(); }));
+
+  const auto spread = client->advise(PATH, Advice::willneed, 3, {});
+
+  CHECK(end_of(spread).status == Status::ok);
+  CHECK(spread->outcome().value == value.size());
+  CHECK(stored() == 3 * value.size());
+
+  const auto taken = client->advise(PATH, Advice::dontneed, 0, {});
+
+  CHECK(end_of(taken).status == Status::ok);
+  CHECK(taken->outcome().value == 2 * value.size());
+  CHECK(stored() == value.size());
+  Memory room(value.size());
+  const std::vector<Buffer> into{whole(room)};
+  CHECK(end_of(client->read(PATH, 0, into, {})).status == Status::ok);
+  CHECK(room == value);
+  CHECK(end_of(client->advise("/ns/none", Advice::willneed, 2, {})).status == Status::gone);
+  CHECK(end_of(client->advise(PATH, Advice::willneed, 9, {})).status == Status::invalid);
+}
