@@ -376,6 +376,42 @@ def test_a_chunk_size_out_of_range_is_refused(store, path, chunk_bytes):
         store.create(path, chunk_bytes=chunk_bytes)
 
 
+@pytest.mark.parametrize("replicas", [-1, 0, 9, 1.5, "two"])
+def test_a_number_of_copies_out_of_range_is_refused(store, path, replicas):
+    store.put(path, b"content")
+
+    for change in (
+        lambda: store.create(path, replicas=replicas),
+        lambda: store.put(path, b"other", replicas=replicas),
+        lambda: store.advise(path, "willneed", replicas=replicas),
+    ):
+        with pytest.raises(InvalidRequest):
+            change()
+    assert store.get(path) == b"content"
+
+
+def test_advice_says_how_many_bytes_have_their_copies(store, path):
+    store.put(path, content_of(3 * CHUNK + 5), chunk_bytes=CHUNK)
+
+    assert store.advise(path, "willneed", replicas=1) == 3 * CHUNK + 5
+
+
+def test_advice_takes_no_byte_that_is_needed(store, path):
+    store.put(path, content_of(3 * CHUNK), chunk_bytes=CHUNK)
+
+    assert store.advise(path, "dontneed") == 0
+    assert store.get(path) == content_of(3 * CHUNK)
+
+
+def test_advice_about_no_file_is_a_miss(store, path):
+    assert store.advise(path, "willneed") is None
+
+
+def test_unknown_advice_is_refused(store, path):
+    with pytest.raises(InvalidRequest, match="sequential"):
+        store.advise(path, "sequential")
+
+
 def test_everything_works_with_await(store, path):
     async def use() -> list[object]:
         into = bytearray(3)

@@ -47,6 +47,10 @@ def test_put_says_that_all_are_stored(pages):
     assert pages.put(KEYS, VALUES) == [True] * 6
 
 
+def test_put_says_how_many_copies_there_are(pages):
+    assert pages.put(KEYS, VALUES).copies == [1] * 6
+
+
 def test_the_first_value_of_a_key_stays(pages):
     pages.put(KEYS[:1], [b"first"])
     into = buffers(1)
