@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from chaos.history import ETCD, Outage, S
 from chaos.lab import Lab
+from chaos.process import DidNotStart
 from chaos.schedule import PROXY_FAULTS, Fault
 
 POLL_S = 0.02
+STARTS_MAX = 20  # of nodes that end because etcd is away
 
 
 @dataclass(order=True)
@@ -39,6 +41,7 @@ class Injector:
         self._events: list[_Event] = []
         self._active: list[_Running] = []
         self._starting: list[_Running] = []  # killed, and not ready yet
+        self._starts_left = STARTS_MAX
         self.outages: list[Outage] = []
         for fault in lab.schedule.faults:
             self._at(fault.at_s, lambda fault=fault: self._begin(fault))
@@ -50,10 +53,23 @@ class Injector:
             while self._events and self._events[0].at_ns <= now_ns:
                 heapq.heappop(self._events).act()
             for running in list(self._starting):
-                if self._lab.is_ready(running.fault.target):
+                if self._is_back(running.fault.target):
                     self._starting.remove(running)
                     self._note(running)
             time.sleep(POLL_S)
+
+    def _is_back(self, name: str) -> bool:
+        """Whether a process that was killed serves again. A node that ends because etcd is away
+        is started once more, as a supervisor would.
+        """
+        try:
+            return self._lab.is_ready(name)
+        except DidNotStart:
+            self._starts_left -= 1
+            if self._lab.etcd is None or self._starts_left == 0:
+                raise
+            self._lab.start_node(name)
+            return False
 
     def _at(self, at_s: float, act: Callable[[], None]) -> None:
         at_ns = self._start_ns + int(at_s * S)
