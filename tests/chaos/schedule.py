@@ -15,6 +15,7 @@ from chaos.operation import Step
 LANES = 2  # threads of one client
 CLIENTS = 3
 PATHS = tuple(f"/chaos/file{index}" for index in range(4))
+STILL_PATHS = tuple(f"/chaos/still{index}" for index in range(6))  # put once, then only read
 KEYS = tuple(f"key{index}" for index in range(10))
 FILE_BYTES = 384 << 10  # writes begin below this
 CHUNK_BYTES = 64 << 10  # so a write may span several chunks
@@ -271,6 +272,7 @@ class StepMaker:
             at_s = 0.0
             if lane < len(PATHS):
                 steps.append(self._step(lane, at_s, "put", (PATHS[lane],)))
+            steps.append(self._step(lane, at_s, "put", (STILL_PATHS[lane],), is_patient=True))
             at_s = self._later(at_s)
             while at_s < self._world.pace.sweep_s - 0.3:
                 steps += self._turn(lane, at_s)
@@ -285,7 +287,8 @@ class StepMaker:
         kind = self._chance.choices(list(KINDS), list(KINDS.values()))[0]
         if kind in ("page_put", "page_get", "page_drop"):
             return self._page_turn(lane, at_s, kind)
-        step = self._step(lane, at_s, kind, (self._chance.choice(PATHS),))
+        paths = PATHS if kind in CHANGES else (*PATHS, *STILL_PATHS)
+        step = self._step(lane, at_s, kind, (self._chance.choice(paths),))
         if kind in CHANGES and self._chance.random() < FOLLOWED_SHARE:
             return [step, self._step(lane, at_s, "read", step.names, near=step)]
         return [step]
@@ -304,7 +307,8 @@ class StepMaker:
         if lane % LANES:
             return []
         at_s = self._world.pace.sweep_s
-        steps = [self._step(lane, at_s, "get", (path,), is_patient=True) for path in PATHS]
+        paths = (*PATHS, *STILL_PATHS)
+        steps = [self._step(lane, at_s, "get", (path,), is_patient=True) for path in paths]
         return [*steps, self._step(lane, at_s, "page_get", KEYS, is_patient=True)]
 
     def _step(
@@ -319,6 +323,8 @@ class StepMaker:
     ) -> Step:
         number, self._next = self._next, self._next + len(names)
         offset, length = self._range(kind) if near is None else self._range_near(near)
+        if is_patient and kind == "put":
+            length = max(length, LENGTHS[1])
         timeout_s = TIMEOUTS_S[0] if is_patient else self._chance.choice(TIMEOUTS_S)
         return Step(number, lane, at_s, kind, names, offset, length, timeout_s)
 
