@@ -363,10 +363,11 @@ void Connection::work_small_requests() {
       park(std::move(first));
     } else if (first.is_advice()) {
       pass_on(std::move(first));
-    } else if (first.run(node_, replies.bytes)) {
-      ++replies.ends;
     } else {
-      return;
+      const SmallRequest::Turn turn = first.run(node_, replies.bytes);
+      if (turn == SmallRequest::Turn::more) return;
+      if (turn == SmallRequest::Turn::done) ++replies.ends;
+      if (turn == SmallRequest::Turn::waits) await(std::move(first));
     }
     small_requests_.pop_front();
     if (std::chrono::steady_clock::now() > turn_ends) return;
@@ -374,7 +375,8 @@ void Connection::work_small_requests() {
 }
 
 void Connection::park(SmallRequest request) {
-  parked_.push_back({request.request(), request.op(), request.items(), request.deadline_ms()});
+  parked_.push_back(
+      {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
   worker_.janitor().add([&node = node_, &worker = worker_, id = id_, request]() mutable {
     wire::Bytes response;
     request.run(node, response, true);
@@ -387,7 +389,7 @@ void Connection::park(SmallRequest request) {
 }
 
 void Connection::pass_on(SmallRequest advice) {
-  parked_.push_back({advice.request(), advice.op(), advice.items(), advice.deadline_ms()});
+  parked_.push_back({advice.request(), advice.op(), advice.items(), advice.deadline_ms(), nullptr});
   const auto reply = [&worker = worker_, id = id_,
                       number = advice.request()](const std::vector<wire::ResponseItem>& answers) {
     wire::Bytes response;
@@ -399,6 +401,28 @@ void Connection::pass_on(SmallRequest advice) {
     });
   };
   node_.mover->advise(advice.take_body(), advice.deadline_ms(), reply);
+}
+
+void Connection::await(SmallRequest request) {
+  const auto waiting = std::make_shared<SmallRequest>(std::move(request));
+  parked_.push_back(
+      {waiting->request(), waiting->op(), waiting->items(), waiting->deadline_ms(), waiting});
+  waiting->wait(
+      node_, [&worker = worker_, id = id_, number = waiting->request()](const RecordAnswer& told) {
+        worker.post([&worker, id, number, told] {
+          if (Connection* connection = worker.find(id)) connection->resume(number, told);
+        });
+      });
+}
+
+void Connection::resume(std::uint64_t request, const RecordAnswer& told) {
+  const auto found = std::find_if(parked_.begin(), parked_.end(),
+                                  [&](const Parked& each) { return each.request == request; });
+  if (found == parked_.end() || phase_ != Phase::open || found->waiting == nullptr) return;
+  found->waiting->resume(told);
+  small_requests_.push_front(std::move(*found->waiting));
+  parked_.erase(found);
+  worker_.make_ready(*this);
 }
 
 void Connection::answered_elsewhere(std::uint64_t request, const wire::Bytes& response) {

@@ -44,17 +44,20 @@ class Connection {
   void tell_map();
   /// The answer to a request that the janitor worked off.
   void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
+  /// Other nodes have answered what a request waits for.
+  void resume(std::uint64_t request, const RecordAnswer& told);
 
  private:
   enum class Phase : std::uint8_t { hello, proof, open, closing, closed };
   enum class Io : std::uint8_t { some, none, ended };
 
-  /// A request that the janitor has.
+  /// A request that the janitor has, or one that waits for other nodes.
   struct Parked {
     std::uint64_t request = 0;
     wire::Op op{};
     std::size_t items = 0;
     std::int64_t deadline_ms = 0;
+    std::shared_ptr<SmallRequest> waiting;
   };
 
   bool read();
@@ -79,6 +82,7 @@ class Connection {
   void work_small_requests();
   void park(SmallRequest request);
   void pass_on(SmallRequest advice);
+  void await(SmallRequest request);
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
   void send(bool is_alone);

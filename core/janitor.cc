@@ -9,7 +9,11 @@ constexpr auto PAUSE = std::chrono::milliseconds(250);
 constexpr std::int64_t SWEEP_MS = 1'000;
 constexpr std::size_t RECORDS_PER_SWEEP = 4096;
 constexpr std::size_t STAGED_PER_SWEEP = 1024;
-constexpr std::size_t VANISHED_MAX = 65'536;  // others are found by their age
+constexpr std::size_t DOUBTS_MAX = 65'536;  // others are found by their age
+constexpr std::size_t ASKING_MAX = 64;
+constexpr std::int64_t ANSWER_MS = 500;
+constexpr std::int64_t AGAIN_MS = 1'000;
+constexpr unsigned TRIES_MAX = 8;  // then its home is as good as gone, and the piece goes
 
 }  // namespace
 
@@ -33,13 +37,17 @@ void Janitor::add(std::function<void()> task) {
 }
 
 void Janitor::writer_vanished(std::vector<Store::StagedName> names) {
+  for (Store::StagedName& name : names) doubt(std::move(name));
   const std::lock_guard lock(mutex_);
-  for (Store::StagedName& name : names) {
-    if (vanished_.size() == VANISHED_MAX) break;
-    vanished_.push_back(std::move(name));
-  }
   is_called_ = true;
   called_.notify_one();
+}
+
+void Janitor::doubt(Store::StagedName name) {
+  const std::lock_guard lock(mutex_);
+  if (doubted_.size() >= DOUBTS_MAX) return;
+  if (doubted_.emplace(name.name, name.chunk, name.tag).second)
+    doubts_.push_back({std::move(name), 0, 0});
 }
 
 void Janitor::loop() {
@@ -50,12 +58,12 @@ void Janitor::loop() {
       is_called_ = false;
     }
     run_tasks();
-    settle_vanished();
     const std::int64_t now_ms = boottime_ms();
+    settle_doubts(now_ms);
     if (now_ms - swept_ms_ < SWEEP_MS) continue;
     swept_ms_ = now_ms;
     node_.records.expire(now_ms, RECORDS_PER_SWEEP);
-    settle_aged();
+    find_aged();
   }
 }
 
@@ -68,35 +76,82 @@ void Janitor::run_tasks() {
   for (const auto& task : tasks) task();
 }
 
-void Janitor::settle_vanished() {
-  std::deque<Store::StagedName> names;
+void Janitor::find_aged() {
+  for (auto& name : node_.store->staged_before(boottime_ms(), STAGED_PER_SWEEP))
+    doubt(std::move(name));
+}
+
+void Janitor::settle_doubts(std::int64_t now_ms) {
+  std::deque<Doubt> due;
   {
     const std::lock_guard lock(mutex_);
-    names.swap(vanished_);
+    for (std::size_t left = doubts_.size(); left > 0; --left) {
+      Doubt next = std::move(doubts_.front());
+      doubts_.pop_front();
+      const bool is_due = next.at_ms <= now_ms && asking_ + due.size() < ASKING_MAX;
+      (is_due ? due : doubts_).push_back(std::move(next));
+    }
+    asking_ += due.size();
+    is_called_ = is_called_ || !due.empty();  // those that follow do not wait for the next pause
   }
-  for (const Store::StagedName& name : names) {
+  for (Doubt& each : due) {
     if (node_.is_stopping.load(std::memory_order_relaxed)) return;
-    const PieceRef piece = node_.store->find_piece(name.name, name.chunk, name.tag, false);
-    if (piece && piece->state() == PieceState::staged) settle(name);
+    run_tasks();  // someone waits for those; for this nobody does
+    settle(std::move(each));
   }
 }
 
-void Janitor::settle_aged() {
-  for (const auto& name : node_.store->staged_before(boottime_ms(), STAGED_PER_SWEEP)) {
-    if (node_.is_stopping.load(std::memory_order_relaxed)) return;
-    settle(name);
-  }
+void Janitor::settle(Doubt doubt) {
+  const Store::StagedName& name = doubt.name;
+  const PieceRef piece = node_.store->find_piece(name.name, name.chunk, name.tag, false);
+  if (!piece || piece->state() != PieceState::staged)
+    return take(std::move(doubt), Status::have, 0);
+  std::uint32_t home = 0;
+  if (!node_.is_home(name.name, home)) return ask_home(home, std::move(doubt));
+  std::uint64_t seq = 0;
+  const Status status = node_.lease.is_good(boottime_ms())
+                            ? node_.records.is_listed(name.name, name.chunk, name.tag, seq)
+                            : Status::fenced;
+  take(std::move(doubt), status, seq);
 }
 
-/// Listed at home: its writer had it acknowledged, only PUBLISH is missing. Else nobody will ever
-/// ask for it.
-void Janitor::settle(const Store::StagedName& name) {
-  run_tasks();  // someone waits for those; for this nobody does
-  if (const auto seq = home_.seq_of(name)) {
-    node_.store->publish(name.name, name.chunk, name.tag, *seq);
-  } else {
+void Janitor::ask_home(std::uint32_t home, Doubt doubt) {
+  const ClusterViewRef view = node_.view();
+  if (home >= view->map.nodes.size()) return take(std::move(doubt), Status::retry, 0);
+  auto rpc = std::make_shared<Rpc>(wire::Op::is_listed, nullptr, now_ms() + ANSWER_MS);
+  rpc->request.head.map_epoch = view->map.epoch;
+  wire::Item item;
+  item.name = doubt.name.name;
+  item.chunk = doubt.name.chunk;
+  item.tag = doubt.name.tag;
+  rpc->add(std::move(item));
+  Rpc* const sent = rpc.get();
+  rpc->done = [this, sent, doubt = std::move(doubt)] {
+    const Status status = sent->item_status(0);
+    take(doubt, status, status == Status::ok ? sent->answers.front().seq : 0);
+  };
+  node_.peers.ask(view->map.nodes[home].id, std::move(rpc));
+}
+
+/// Listed at home: its writer had it acknowledged, only PUBLISH is missing. Not listed: nobody will
+/// ever ask for it. Home does not say: it is asked again, for a while.
+void Janitor::take(Doubt doubt, Status status, std::uint64_t seq) {
+  const Store::StagedName& name = doubt.name;
+  const bool is_sure = status == Status::ok || status == Status::miss || status == Status::have;
+  const bool is_over = is_sure || ++doubt.tries == TRIES_MAX;
+  if (status == Status::ok) {
+    node_.store->publish(name.name, name.chunk, name.tag, seq);
+  } else if (is_over && status != Status::have) {
     node_.store->drop_piece(name.name, name.chunk, name.tag);
   }
+  const std::lock_guard lock(mutex_);
+  --asking_;
+  if (is_over) {
+    doubted_.erase({name.name, name.chunk, name.tag});
+    return;
+  }
+  doubt.at_ms = boottime_ms() + AGAIN_MS;
+  doubts_.push_back(std::move(doubt));
 }
 
 }  // namespace gd2fs::serve

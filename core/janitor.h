@@ -1,5 +1,5 @@
-// Janitor: the one thread of a node that may wait. Long walks, what vanished writers left, times to
-// live.
+// Janitor: the one thread of a node that may take its time. Long walks, what vanished writers left,
+// times to live.
 #pragma once
 
 #include <condition_variable>
@@ -7,17 +7,18 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
-#include "home.h"
 #include "node.h"
 
 namespace gd2fs::serve {
 
 class Janitor {
  public:
-  explicit Janitor(Node& node) : node_(node), home_(node) {}
+  explicit Janitor(Node& node) : node_(node) {}
   ~Janitor();
   Janitor(const Janitor&) = delete;
   Janitor& operator=(const Janitor&) = delete;
@@ -32,21 +33,33 @@ class Janitor {
   void writer_vanished(std::vector<Store::StagedName> names);
 
  private:
+  /// A staged piece whose home is to say whether its tag is listed.
+  struct Doubt {
+    Store::StagedName name;
+    unsigned tries = 0;
+    std::int64_t at_ms = 0;  // not asked before
+  };
+  using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+
   void loop();
   void run_tasks();
-  void settle_vanished();
-  void settle_aged();
-  void settle(const Store::StagedName& name);
+  void doubt(Store::StagedName name);
+  void settle_doubts(std::int64_t now_ms);
+  void find_aged();
+  void settle(Doubt doubt);
+  void ask_home(std::uint32_t home, Doubt doubt);
+  void take(Doubt doubt, Status status, std::uint64_t seq);
 
   Node& node_;
-  Home home_;  // this thread's alone
   std::int64_t swept_ms_ = 0;
 
-  std::mutex mutex_;  // Guards: tasks_, vanished_, is_called_.
+  std::mutex mutex_;  // Guards: all below but the thread.
   std::condition_variable called_;
   bool is_called_ = false;
   std::deque<std::function<void()>> tasks_;
-  std::deque<Store::StagedName> vanished_;
+  std::deque<Doubt> doubts_;
+  std::set<Key> doubted_;  // those of doubts_, and those that are being asked about
+  std::size_t asking_ = 0;
   std::thread thread_;
 };
 

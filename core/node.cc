@@ -10,7 +10,7 @@ namespace {
 
 wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
   for (wire::MapNode& each : map.nodes) {
-    if (each.id == id) each.boot = boot;
+    if (each.id == id && each.boot == 0) each.boot = boot;  // a list does not know it
   }
   return map;
 }
@@ -61,6 +61,8 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       views(store->arena().bytes()),
       records(RECORDS_MAX),
       peers(from.cluster, id, from.sockets),
+      lease(from.map.lease_ms > 0),
+      record_service(records, lease, peers, {id, from.boot}, with_boot(from.map, id, from.boot)),
       mover(std::make_unique<Mover>(*this)),
       view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {
   peers.take_map(view_->map);
@@ -70,6 +72,7 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
 /// Nobody may be asked by the mover any more, and no answer find it gone.
 Node::~Node() {
   mover->stop();
+  record_service.close();
   peers.close();
 }
 
@@ -85,6 +88,7 @@ wire::NodeStatus Node::status() const {
   const Mover::Progress moves = mover->progress();
   status.moves_left = moves.left;
   status.moves_left_bytes = moves.left_bytes;
+  status.records_left = record_service.left_count();
   status.arena_bytes = now.arena_bytes;
   status.arena_free_bytes = now.free_bytes;
   status.name = options.name;
@@ -118,6 +122,7 @@ ServerCounts Node::counts() const {
   now.views = views.count();
   now.view_bytes = views.bytes();
   now.records = records.count();
+  now.records_left = record_service.left_count();
   now.epoch = view()->map.epoch;
   const Mover::Progress moves = mover->progress();
   now.moves_left = moves.left;
@@ -140,13 +145,17 @@ ClusterViewRef Node::view() const {
   return view_;
 }
 
-bool Node::take_map(wire::Map map) {
-  auto next = std::make_shared<const ClusterView>(with_boot(std::move(map), id, options.boot));
-  const std::lock_guard lock(view_mutex_);
-  if (next->map.epoch <= view_->map.epoch) return false;
-  view_ = std::move(next);
-  peers.take_map(view_->map);
-  mover->take_map(view_);
+bool Node::take_map(wire::Map map, bool is_gap) {
+  const auto next =
+      std::make_shared<const ClusterView>(with_boot(std::move(map), id, options.boot));
+  {
+    const std::lock_guard lock(view_mutex_);
+    if (next->map.epoch <= view_->map.epoch) return false;
+    view_ = next;
+    peers.take_map(next->map);
+  }
+  record_service.take_map(next->map, is_gap);
+  mover->take_map(next);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "peers.h"
 #include "placement.h"
 #include "record.h"
+#include "record_service.h"
 #include "server.h"
 #include "store.h"
 #include "transport/splice.h"
@@ -65,7 +66,7 @@ struct Node {
   void warm(std::span<const wire::Item> items) const;
   ClusterViewRef view() const;
   /// False: it is not newer than the one in force.
-  bool take_map(wire::Map map);
+  bool take_map(wire::Map map, bool is_gap);
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
   bool is_home(std::string_view path, std::uint32_t& home) const;
 
@@ -81,9 +82,10 @@ struct Node {
   Counters counters;
   Strangers strangers;
   Peers peers;
+  NodeLease lease;
+  RecordService record_service;
   std::atomic<std::size_t> connections{0};
   std::atomic<bool> is_stopping{false};
-  std::atomic<std::int64_t> lease_until_ms{0};  // CLOCK_BOOTTIME; of no meaning with a static list
   std::atomic<bool> is_draining_wished{false};
   const std::unique_ptr<Mover> mover;  // refers to all of the above
 

@@ -1,77 +1,55 @@
-// Records: what a file is. Kept by its home alone, outside the arena: generation, size, and which
-// range has which tag.
+// Records: the records of files that a node keeps, outside the arena, as home, as backup, or until
+// their new owners have them.
 //
-// Order and append offsets are decided here, one mutation of a path at a time (core.md 1.3).
-// Thread-safe, sharded by path. Segments of a chunk are kept sorted and disjoint: a commit cuts the
-// older ones.
+// Thread-safe, sharded by path: a step on a path is one hold of its shard's lock, and sees one map.
+// What has to wait for other nodes is the record keeper's.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "error.h"
+#include "file_record.h"
+#include "record_shard.h"
+#include "replication.h"
 #include "wire.h"
 
 namespace gd2fs {
-
-struct RecordAnswer {
-  Status status = Status::gone;
-  std::uint64_t gen = 0;
-  std::uint64_t seq = 0;
-  std::uint64_t size = 0;
-  std::uint32_t chunk_bytes = 0;
-  std::uint32_t detail = 0;
-};
-
-struct CommitSpec {
-  std::string_view path;
-  std::uint64_t gen = 0;
-  std::uint64_t seen_seq = 0;
-  std::uint64_t tag = 0;
-  std::uint64_t offset = 0;  // in the file; the write is cut at chunk borders here
-  std::uint64_t length = 0;
-  std::uint64_t if_size = ~std::uint64_t{0};
-};
-
-struct ReplaceSpec {
-  std::string_view path;
-  std::uint64_t tag = 0;
-  std::uint64_t length = 0;  // may be 0
-  std::uint32_t chunk_bytes = 0;
-  std::uint32_t ttl_s = 0;
-};
 
 class Records {
  public:
   explicit Records(std::size_t records_max);
   ~Records();
 
-  /// There already: ok with its gen, seq and size (with `if_absent`: conflict). Else a new
-  /// generation.
-  RecordAnswer create(std::string_view path, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
-                      bool if_absent);
-  /// The segments that overlap `[offset, offset + length)` of the file. gone: no such file. At most
-  /// `segments_max` (then `is_cut` and the caller asks again from where it ends).
+  /// The map in force from here on, for one shard after the other. Without any, this node is alone.
+  void take_history(const MapHistoryRef& history, bool is_gap);
+  /// The barrier of its epoch is passed.
+  void open();
+
+  // ---- what can be done at once
+
+  /// The segments that overlap `[offset, offset + length)` of the file, at most `segments_max`
+  /// (then `is_cut` and the caller asks again from where it ends). gone: no such file. miss: that
+  /// is not known, and cannot be. retry: others are to be asked.
   RecordAnswer meta(std::string_view path, std::uint64_t offset, std::uint64_t length,
                     std::size_t segments_max, wire::MetaBody& body, bool& is_cut);
-  /// gone: other generation. conflict: an overlapping segment or truncation with seq > seen_seq, or
-  /// another size. full: the file would pass FILE_BYTES_MAX. invalid: a chunk would pass
-  /// SEGMENTS_PER_CHUNK_MAX (the writer rewrites it).
-  RecordAnswer commit(const CommitSpec& spec);
-  /// The file becomes `length` bytes under `tag` at once, whether it was there or not: a new
-  /// generation, of which nothing half-written is ever seen. Its seq goes on from the old one's.
-  RecordAnswer replace(const ReplaceSpec& spec);
-  /// Only shrinks; a larger size is invalid. Raises trunc_seq, cuts segments.
-  RecordAnswer truncate(std::string_view path, std::uint64_t gen, std::uint64_t size);
-  /// ok, or gone when there was none. `chunks` gets how many chunks it had (for DROP hints).
-  RecordAnswer unlink(std::string_view path, std::uint64_t& chunks);
-  bool is_listed(std::string_view path, std::uint64_t chunk, std::uint64_t tag,
-                 std::uint64_t& seq) const;
-
-  /// Paths that start with `prefix`, after `after`, sorted.
+  /// Nothing when other owners have to agree, or to be asked first.
+  ///   create    there already: ok with its gen, seq and size (with `is_if_absent`: conflict)
+  ///   commit    gone: other generation. conflict: an overlapping segment or truncation with a seq
+  ///             past `seen_seq`, or another size. full: the file would pass FILE_BYTES_MAX.
+  ///             invalid: a chunk would pass SEGMENTS_PER_CHUNK_MAX (the writer rewrites it)
+  ///   replace   the file becomes `length` bytes under `tag`, whether it was there or not: a new
+  ///             generation, of which nothing half-written is ever seen. Its seq goes on
+  ///   truncate  a larger size is invalid. Raises trunc_seq, cuts segments
+  ///   unlink    ok with how many chunks it had, or gone when there was none
+  std::optional<RecordAnswer> change_at_once(std::string_view path, const RecordChange& asked);
+  /// ok, with the seq of the commit. miss: not listed. retry: others are to be asked.
+  Status is_listed(std::string_view path, std::uint64_t chunk, std::uint64_t tag,
+                   std::uint64_t& seq);
+  /// Paths of valid records that start with `prefix`, after `after`, sorted.
   std::vector<wire::ListEntry> list(std::string_view prefix, std::string_view after,
                                     std::size_t count_max, bool& more) const;
   /// All files of a namespace, in small steps.
@@ -79,6 +57,54 @@ class Records {
   std::size_t count() const;
   /// Drops records whose time to live is over. How many.
   std::size_t expire(std::int64_t boottime_ms, std::size_t count_max);
+
+  // ---- as home, step by step
+
+  Standing standing(std::string_view path);
+  struct Prepared {
+    Decision decision;
+    RecordVersion base;  // what the change is to be done to
+  };
+  Prepared prepare(std::string_view path, const RecordChange& asked);
+  /// The record as it is after a decided change. Nothing: it is another one by now.
+  FullRecordRef full_after(std::string_view path, const RecordChange& change,
+                           const RecordVersion& version);
+  /// Does a decided change, which all owners have. unknown: the record is another one by now.
+  RecordAnswer finish(std::string_view path, const RecordChange& change,
+                      const RecordVersion& version);
+  /// What others said of an unknown record. Nothing is done unless it still is unknown.
+  void learn(std::string_view path, const FullRecord& full);
+  void learn_absent(std::string_view path);
+  void give_up(std::string_view path);
+  /// An attempt may have reached a backup: if there is no record here, that is not sure any more.
+  void doubt(std::string_view path, const RecordVersion& version);
+
+  // ---- for other nodes
+
+  ReplicaAnswer take(const Replication& attempt);
+  PullAnswer pull(std::string_view path, std::uint64_t epoch);
+
+  // ---- after a change of the map
+
+  enum class Move : std::uint8_t {
+    refresh,  // home here: backups are to have it
+    touch,    // home elsewhere: it is to ask for it
+  };
+  struct Moving {
+    std::string path;
+    Move move;
+  };
+  /// Where a walk over all records stands.
+  struct Walk {
+    std::size_t shard = 0;
+    std::string after;
+    std::size_t seen_count = 0;
+    bool is_done = false;
+  };
+  /// Looks at some records and adds to `out` those that have to move. Drops what nobody can use.
+  void walk(Walk& walk, std::vector<Moving>& out);
+  /// Its new owners have it: forgets it, unless this node is one of them.
+  void drop_moved(std::string_view path);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "requests.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "answer.h"
@@ -35,35 +36,47 @@ wire::ResponseItem only(Status status, std::uint64_t length = 0, std::uint64_t s
   return {.status = status, .length = length, .seq = seq};
 }
 
-RecordAnswer create(Node& node, const wire::Item& item) {
-  const std::uint64_t chunk_bytes = item.length == 0 ? CHUNK_BYTES_DEFAULT : item.length;
-  if (chunk_bytes < CHUNK_BYTES_MIN || chunk_bytes > CHUNK_BYTES_MAX ||
-      chunk_bytes % BLOCK_BYTES != 0) {
-    return {.status = Status::invalid};
+/// CREATE, COMMIT, TRUNCATE and UNLINK as what they ask for. Nothing: they break a rule.
+std::optional<RecordChange> change_of(Op op, const wire::Item& item) {
+  RecordChange change;
+  change.gen = item.gen;
+  change.seen_seq = item.seen_seq;
+  change.tag = item.tag;
+  change.offset = item.offset;
+  change.length = item.length;
+  change.if_size = item.if_size;
+  change.ttl_s = item.ttl_s;
+  change.is_if_absent = (item.flags & wire::ITEM_IF_ABSENT) != 0;
+  if (op == Op::create) {
+    change.kind = ChangeKind::create;
+    if (item.length > CHUNK_BYTES_MAX) return {};
+    change.chunk_bytes = static_cast<std::uint32_t>(item.length);
+    change.replicas = static_cast<std::uint8_t>(std::min<std::size_t>(item.sink, REPLICAS_MAX));
+  } else if (op == Op::commit) {
+    const bool is_replace = (item.flags & wire::ITEM_REPLACE) != 0;
+    if (item.tag == 0) return {};
+    change.kind = is_replace ? ChangeKind::replace : ChangeKind::commit;
+    if (!is_replace) return change;
+    if (item.if_size > CHUNK_BYTES_MAX) return {};
+    change.chunk_bytes = static_cast<std::uint32_t>(item.if_size);
+    change.offset = 0;
+  } else if (op == Op::truncate) {
+    change.kind = ChangeKind::truncate;
+    change.offset = 0;
+  } else {
+    change.kind = ChangeKind::unlink;
   }
-  return node.records.create(item.name, static_cast<std::uint32_t>(chunk_bytes), item.ttl_s,
-                             (item.flags & wire::ITEM_IF_ABSENT) != 0);
+  return change;
 }
 
-RecordAnswer commit(Node& node, const wire::Item& item) {
-  const bool is_replace = (item.flags & wire::ITEM_REPLACE) != 0;
-  if (item.tag == 0) return {.status = Status::invalid};
-  if (is_replace) {
-    const std::uint64_t chunk_bytes = std::min<std::uint64_t>(item.if_size, CHUNK_BYTES_MAX + 1);
-    return node.records.replace({.path = item.name,
-                                 .tag = item.tag,
-                                 .length = item.length,
-                                 .chunk_bytes = static_cast<std::uint32_t>(chunk_bytes),
-                                 .ttl_s = item.ttl_s});
-  }
-  if (item.length == 0) return {.status = Status::invalid};
-  return node.records.commit({.path = item.name,
-                              .gen = item.gen,
-                              .seen_seq = item.seen_seq,
-                              .tag = item.tag,
-                              .offset = item.offset,
-                              .length = item.length,
-                              .if_size = item.if_size});
+bool is_change(Op op) {
+  return op == Op::create || op == Op::commit || op == Op::truncate || op == Op::unlink;
+}
+
+/// Of records: answered under a lease, in the epoch of the asker's map.
+bool is_of_records(Op op, std::span<const wire::Item> items) {
+  if (op == Op::list) return !items.empty() && !is_page(items.front());
+  return is_change(op) || op == Op::meta || op == Op::is_listed;
 }
 
 /// Keeps what fits one RESPONSE. True: something had to go.
@@ -89,62 +102,98 @@ bool SmallRequest::is_long() const {
   return false;
 }
 
-bool SmallRequest::run(Node& node, wire::Bytes& out, bool is_patient) {
+SmallRequest::Turn SmallRequest::run(Node& node, wire::Bytes& out, bool is_patient) {
   const auto turn_ends = std::chrono::steady_clock::now() + TURN;
+  if (is_refused(node, out)) return Turn::done;
   const bool has_steps =
       body_.head.op != Op::list && body_.head.op != Op::ping && body_.head.op != Op::drain;
   for (std::size_t steps = 1; has_steps && next_item_ < body_.items.size(); ++steps) {
     const bool is_look = !is_patient && steps % LOOKUPS_MAX == 0;
-    if (is_look && std::chrono::steady_clock::now() > turn_ends) return false;
+    if (is_look && std::chrono::steady_clock::now() > turn_ends) return Turn::more;
     if (body_.head.op == Op::exists && next_item_ % LOOKUPS_MAX == 0) {
       node.warm(std::span(body_.items).subspan(next_item_));
     }
-    step(node, body_.items[next_item_]);
+    if (!step(node, body_.items[next_item_])) return Turn::waits;
+    told_.reset();
     ++next_item_;
   }
   respond(node, out);
+  return Turn::done;
+}
+
+/// Not of this epoch, or not under a lease: then it is answered as a whole. A change that was made
+/// is told all the same.
+bool SmallRequest::is_refused(Node& node, wire::Bytes& out) const {
+  if (!is_of_records(body_.head.op, body_.items)) return false;
+  const bool is_begun = !answers_.empty() && !told_;
+  if (is_begun || (told_ && is_change(body_.head.op))) return false;
+  const Status status = node.record_service.admit(body_.head.map_epoch);
+  if (status == Status::ok) return false;
+  end(out, status);
+  if (status == Status::stale_map) wire::encode_map(out, 0, node.view()->map);
   return true;
+}
+
+void SmallRequest::wait(Node& node, RecordService::OnEnd on_end) const {
+  const wire::Item& item = body_.items[next_item_];
+  const std::string path(item.name);
+  if (!is_change(body_.head.op))
+    return node.record_service.look(path, deadline_ms_, std::move(on_end));
+  node.record_service.mutate(path, *change_of(body_.head.op, item), deadline_ms_,
+                             std::move(on_end));
 }
 
 void SmallRequest::end(wire::Bytes& out, Status status) const {
   answer_all(out, request_, body_.head.op, body_.items.size(), status);
 }
 
-void SmallRequest::step(Node& node, const wire::Item& item) {
+/// False: the item waits for other nodes.
+bool SmallRequest::step(Node& node, const wire::Item& item) {
   if (body_.head.op == Op::exists) {
     present_.push_back(is_present(node, item));
-  } else if (body_.head.op == Op::meta) {
-    meta(node, item);
-  } else {
-    answers_.push_back(answer(node, item));
-    answers_.back().item = static_cast<std::uint16_t>(next_item_);
+    return true;
   }
+  if (body_.head.op == Op::meta) return meta(node, item);
+  const auto answered = answer(node, item);
+  if (!answered) return false;
+  answers_.push_back(*answered);
+  answers_.back().item = static_cast<std::uint16_t>(next_item_);
+  return true;
 }
 
 void SmallRequest::respond(Node& node, wire::Bytes& out) {
   switch (body_.head.op) {
     case Op::exists: return wire::encode_exists_response(out, request_, present_);
-    case Op::meta: return wire::encode_meta_response(out, request_, answers_, bodies_);
+    case Op::meta: wire::encode_meta_response(out, request_, answers_, bodies_); break;
     case Op::list: return list(node, out);
     case Op::ping: return wire::encode_ping_response(out, request_, node.status());
     case Op::drain: return drain(node, out);
-    default: return wire::encode_response(out, request_, answers_);
+    case Op::pull:
+      if (answers_.size() == 1)
+        return wire::encode_pull_response(out, request_, answers_.front(), part_);
+      return end(out, Status::invalid);
+    default: wire::encode_response(out, request_, answers_);
   }
+  const bool is_stale = std::any_of(answers_.begin(), answers_.end(), [](const auto& each) {
+    return each.status == Status::stale_map;
+  });
+  if (is_stale) wire::encode_map(out, 0, node.view()->map);
 }
 
-wire::ResponseItem SmallRequest::answer(Node& node, const wire::Item& item) {
+std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::Item& item) {
   if (body_.head.op == Op::drop) return drop(node, item);
+  if (body_.head.op == Op::epoch) return node.record_service.confirm(item);
   if (!is_path(item)) return only(Status::invalid);
-  std::uint64_t seq = 0;
+  if (is_change(body_.head.op)) return change(node, item);
+  const bool is_single = body_.items.size() == 1;
   switch (body_.head.op) {
-    case Op::create: return from_record(create(node, item));
-    case Op::commit: return from_record(commit(node, item));
-    case Op::truncate: return from_record(node.records.truncate(item.name, item.gen, item.length));
-    case Op::unlink: return unlink(node, item);
     case Op::publish: return publish(node, item);
-    case Op::is_listed:
-      return node.records.is_listed(item.name, item.chunk, item.tag, seq) ? only(Status::ok, 0, seq)
-                                                                          : only(Status::miss);
+    case Op::is_listed: return is_listed(node, item);
+    case Op::replicate:
+      return is_single ? node.record_service.replicate(body_) : only(Status::invalid);
+    case Op::pull:
+      return is_single ? node.record_service.pull(item, body_.head.map_epoch, part_)
+                       : only(Status::invalid);
     default: return only(Status::invalid);
   }
 }
@@ -158,11 +207,28 @@ wire::ResponseItem SmallRequest::publish(Node& node, const wire::Item& item) {
   return only(status);
 }
 
-wire::ResponseItem SmallRequest::unlink(Node& node, const wire::Item& item) {
-  std::uint64_t chunks = 0;
-  const RecordAnswer record = node.records.unlink(item.name, chunks);
-  if (record.status == Status::ok) node.store->drop_file(item.name);
-  return only(record.status, chunks);
+std::optional<wire::ResponseItem> SmallRequest::change(Node& node, const wire::Item& item) {
+  const auto asked = change_of(body_.head.op, item);
+  if (!asked) return only(Status::invalid);
+  std::optional<RecordAnswer> done = told_;
+  if (!done) done = node.record_service.mutate_at_once(item.name, *asked);
+  if (!done) return {};
+  if (body_.head.op != Op::unlink) return from_record(*done);
+  if (done->status == Status::ok) node.store->drop_file(item.name);
+  return only(done->status, done->chunks);
+}
+
+std::optional<wire::ResponseItem> SmallRequest::is_listed(Node& node, const wire::Item& item) {
+  std::uint64_t seq = 0;
+  const Status status = node.records.is_listed(item.name, item.chunk, item.tag, seq);
+  if (status != Status::retry) return only(status, 0, seq);
+  if (!told_) return {};
+  return only(Status::retry);
+}
+
+/// After a look that could not tell: why.
+Status SmallRequest::take_look() {
+  return told_->status == Status::ok ? Status::miss : told_->status;
 }
 
 wire::ResponseItem SmallRequest::drop(Node& node, const wire::Item& item) {
@@ -182,11 +248,13 @@ bool SmallRequest::is_present(Node& node, const wire::Item& item) {
   }
   wire::MetaBody body;
   bool is_cut = false;
-  return is_path(item) && node.records.meta(item.name, 0, 0, 0, body, is_cut).status == Status::ok;
+  return is_path(item) && node.lease.is_good(boottime_ms()) &&
+         node.records.meta(item.name, 0, 0, 0, body, is_cut).status == Status::ok;
 }
 
-/// One RESPONSE carries the segments of all items: the later ones get what room is left.
-void SmallRequest::meta(Node& node, const wire::Item& item) {
+/// One RESPONSE carries the segments of all items: the later ones get what room is left. False: it
+/// waits.
+bool SmallRequest::meta(Node& node, const wire::Item& item) {
   const std::size_t fixed_bytes = body_.items.size() * (RESPONSE_ITEM_BYTES + META_BODY_BYTES);
   const std::size_t segments_max = (TABLE_BYTES_MAX - fixed_bytes) / SEGMENT_BYTES - segments_;
   wire::MetaBody body;
@@ -195,12 +263,15 @@ void SmallRequest::meta(Node& node, const wire::Item& item) {
   if (is_path(item)) {
     answer = from_record(
         node.records.meta(item.name, item.offset, item.length, segments_max, body, is_cut));
+    if (answer.status == Status::retry && !told_) return false;
+    if (answer.status == Status::retry) answer.status = take_look();
   }
   answer.item = static_cast<std::uint16_t>(next_item_);
   answer.tier = is_cut ? 1 : 0;
   segments_ += body.segments.size();
   answers_.push_back(answer);
   bodies_.push_back(std::move(body));
+  return true;
 }
 
 /// A static list never changes.

@@ -26,21 +26,31 @@ class SmallRequest {
   bool is_advice() const noexcept { return op() == wire::Op::advise; }
   wire::Request take_body() { return std::move(body_); }
 
-  /// Works for about a millisecond (to the end with `is_patient`). True: done, and the RESPONSE is
-  /// in `out`.
-  bool run(Node& node, wire::Bytes& out, bool is_patient = false);
+  enum class Turn : std::uint8_t {
+    more,   // there is more to do
+    done,   // the RESPONSE is in `out`
+    waits,  // for other nodes: `wait`, then `resume`, then run again
+  };
+  /// Works for about a millisecond (to the end with `is_patient`).
+  Turn run(Node& node, wire::Bytes& out, bool is_patient = false);
+  /// Asks for what it waits for. `on_end` runs once, on any thread.
+  void wait(Node& node, RecordService::OnEnd on_end) const;
+  void resume(const RecordAnswer& told) { told_ = told; }
   /// Ends it without (further) effect.
   void end(wire::Bytes& out, Status status) const;
 
  private:
-  void step(Node& node, const wire::Item& item);
+  bool step(Node& node, const wire::Item& item);
+  bool is_refused(Node& node, wire::Bytes& out) const;
   void respond(Node& node, wire::Bytes& out);
-  wire::ResponseItem answer(Node& node, const wire::Item& item);
+  std::optional<wire::ResponseItem> answer(Node& node, const wire::Item& item);
+  std::optional<wire::ResponseItem> change(Node& node, const wire::Item& item);
+  std::optional<wire::ResponseItem> is_listed(Node& node, const wire::Item& item);
+  Status take_look();
   wire::ResponseItem publish(Node& node, const wire::Item& item);
-  wire::ResponseItem unlink(Node& node, const wire::Item& item);
   wire::ResponseItem drop(Node& node, const wire::Item& item);
   bool is_present(Node& node, const wire::Item& item);
-  void meta(Node& node, const wire::Item& item);
+  bool meta(Node& node, const wire::Item& item);
   void list(Node& node, wire::Bytes& out);
   void drain(Node& node, wire::Bytes& out);
 
@@ -52,6 +62,8 @@ class SmallRequest {
   std::vector<wire::MetaBody> bodies_;  // META
   std::size_t segments_ = 0;            // in all of `bodies_`
   std::vector<bool> present_;           // EXISTS
+  wire::Bytes part_;                    // PULL
+  std::optional<RecordAnswer> told_;    // what the item waited for
 };
 
 }  // namespace gd2fs::serve

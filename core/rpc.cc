@@ -136,7 +136,10 @@ bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
 
 bool Rpc::absorb_extras(const wire::ResponseItem& head, wire::TableReader& table) {
   if (head.status != Status::ok) return true;
-  if (op() == wire::Op::exists) {
+  if (op() == wire::Op::pull) {
+    const wire::View rest = table.bytes(table.left());
+    body.assign(rest.begin(), rest.end());
+  } else if (op() == wire::Op::exists) {
     auto bits = wire::decode_exists_body(table, head.length);
     if (!bits || bits->size() != request.items.size()) return false;
     present = std::move(*bits);

@@ -52,6 +52,7 @@ struct Rpc {
   std::vector<bool> present;                // EXISTS
   std::vector<wire::ListEntry> entries;     // LIST
   wire::NodeStatus node;                    // PING
+  wire::Bytes body;                         // PULL
   std::uint32_t lost_count = 0;             // streams that broke under it
   // Of the link that has it:
   Pace* pace = nullptr;

@@ -101,6 +101,7 @@ Server::State::~State() {
   node.mover->stop();
   for (const auto& worker : workers) worker->stop();
   janitor.stop();
+  node.record_service.close();
   node.peers.close();
 }
 
@@ -193,12 +194,12 @@ const std::string& Server::socket_name() const { return state_->socket_name; }
 const std::string& Server::socket_fault() const { return state_->socket_fault; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
 
-void Server::apply_map(wire::Map map, bool) {
-  if (!state_->node.take_map(std::move(map))) return;
+void Server::apply_map(wire::Map map, bool is_gap) {
+  if (!state_->node.take_map(std::move(map), is_gap)) return;
   for (const auto& worker : state_->workers) worker->tell_map();
 }
 
-void Server::set_lease(std::int64_t until_ms) { state_->node.lease_until_ms.store(until_ms); }
+void Server::set_lease(std::int64_t until_ms) { state_->node.lease.set(until_ms); }
 
 bool Server::is_draining_wished() const { return state_->node.is_draining_wished.load(); }
 

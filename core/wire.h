@@ -213,8 +213,8 @@ struct RequestHead {
 
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
 /// LIST: item 0 names the prefix or the namespace, an item 1 the name after which to go on.
-///   8 B   EXISTS DROP LIST UNLINK PING DRAIN   name, flags
-///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED ADVISE
+///   8 B   EXISTS DROP LIST UNLINK PING DRAIN REPLICATE   name, flags
+///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED ADVISE PULL EPOCH
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
 ///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
 ///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
@@ -222,9 +222,11 @@ struct RequestHead {
 ///         shall have `sink` copies; with ITEM_DONTNEED: one less.
 ///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there
 ///         shall be, 0: as the namespace has.
+///         PULL, EPOCH: tag = boot of the node that is meant, 0: any; PULL: offset = how many of
+///         the record's ranges are known already.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
-///         the new size. COMMIT with ITEM_REPLACE: gen and seen_seq are not looked at, if_size =
-///         chunk bytes, and the length may be 0.
+///         the new size. COMMIT with ITEM_REPLACE: gen 0: whatever is there; if_size = chunk
+///         bytes, and the length may be 0.
 struct Item {
   Name name;  // a path, or `namespace NUL key` with ITEM_PAGE
   std::uint16_t flags = 0;
@@ -243,6 +245,7 @@ struct Request {
   RequestHead head;
   std::vector<Item> items;
   std::shared_ptr<const char[]> names{};  // what borrowed names of the items lie in; or nothing
+  Bytes body{};                           // REPLICATE only: a part of an attempt (record_parts.h)
 };
 
 /// 8, 48 or 64; 0 for an unknown op.
@@ -259,6 +262,10 @@ std::optional<Request> decode_request(View table, std::uint16_t items);
 
 /// CREATE, META, COMMIT, TRUNCATE answer gen, seq, length = the file's size, detail = its chunk
 /// bytes (retry_ms with RETRY); META: tier 1 = more segments follow, ask again after the last one.
+/// META of no file, CONFLICT of a COMMIT with ITEM_REPLACE: gen and seq to base a new one on.
+/// EPOCH: seq = the node's epoch, length = how many ms it waits for others. PULL: seq 1: parts
+/// follow. REPLICATE: ok, have (this part, go on), miss (send all of it), retry (not yet), or why
+/// not.
 /// GET: length = the whole page's length, gen = its tag. DROP: length = how many were there.
 /// ADVISE: length = the bytes that are where they shall be, or were dropped; have: this node is an
 /// owner and keeps them.
@@ -325,6 +332,8 @@ void encode_meta_response(Bytes& out, std::uint64_t request, std::span<const Res
 void encode_exists_response(Bytes& out, std::uint64_t request, const std::vector<bool>& present);
 void encode_list_response(Bytes& out, std::uint64_t request, std::span<const ListEntry> entries,
                           bool more);
+/// `part`: of a record (record_parts.h), behind the item.
+void encode_pull_response(Bytes& out, std::uint64_t request, const ResponseItem& item, View part);
 void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& status);
 
 std::optional<std::vector<ResponseItem>> decode_response(TableReader& table, std::uint16_t items);

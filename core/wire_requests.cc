@@ -33,7 +33,8 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::list:
     case Op::unlink:
     case Op::ping:
-    case Op::drain: return 8;
+    case Op::drain:
+    case Op::replicate: return 8;
     case Op::get:
     case Op::read:
     case Op::offer:
@@ -41,7 +42,9 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::create:
     case Op::publish:
     case Op::advise:
-    case Op::is_listed: return 48;
+    case Op::is_listed:
+    case Op::pull:
+    case Op::epoch: return 48;
     case Op::commit:
     case Op::truncate: return 64;
     default: return 0;
@@ -95,7 +98,9 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   for (const Item& item : body.items) names_bytes += item.name.size();
   const std::size_t width = item_bytes(body.head.op);
   assert(body.items.size() <= ITEMS_MAX);
-  assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) <= TABLE_BYTES_MAX);
+  assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) + body.body.size() <=
+         TABLE_BYTES_MAX);
+  assert(body.body.empty() || body.head.op == Op::replicate);
 
   FrameWriter frame(out, Kind::request, request, flags);
   frame.u8(static_cast<std::uint8_t>(body.head.op));
@@ -104,7 +109,7 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   frame.u32(body.head.deadline_ms);
   frame.u64(body.head.map_epoch);
   frame.u32(static_cast<std::uint32_t>(names_bytes));
-  frame.u32(0);  // sinks_bytes: RDMA only
+  frame.u32(static_cast<std::uint32_t>(body.body.size()));  // elsewhere sinks, of RDMA only
   frame.u64(body.head.trace);
   std::uint32_t name_at = 0;
   Fields fields = frame.room(body.items.size() * width);
@@ -113,6 +118,7 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
     name_at += static_cast<std::uint32_t>(item.name.size());
   }
   for (const Item& item : body.items) frame.text(item.name);
+  frame.bytes(body.body);
   frame.finish(static_cast<std::uint16_t>(body.items.size()), 0, 0);
 }
 
@@ -129,10 +135,13 @@ std::optional<Request> decode_request(View bytes, std::uint16_t items) {
   out.head.trace = table.u64();
   if (!table.ok()) return {};
   if (item_bytes(out.head.op) == 0) return out;
-  if (width != item_bytes(out.head.op) || sinks_bytes != 0 || items > ITEMS_MAX ||
-      table.left() != items * width + names_bytes)
+  const bool has_body = out.head.op == Op::replicate;
+  if (width != item_bytes(out.head.op) || (sinks_bytes != 0 && !has_body) || items > ITEMS_MAX ||
+      table.left() != items * width + names_bytes + std::size_t{sinks_bytes})
     return {};
-  const View text = bytes.last(names_bytes);
+  const View body = bytes.last(sinks_bytes);
+  out.body.assign(body.begin(), body.end());
+  const View text = bytes.first(bytes.size() - sinks_bytes).last(names_bytes);
   auto names = std::make_unique<char[]>(text.size());
   std::transform(text.begin(), text.end(), names.get(),
                  [](std::byte each) { return static_cast<char>(each); });

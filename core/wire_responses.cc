@@ -77,6 +77,13 @@ void encode_list_response(Bytes& out, std::uint64_t request, std::span<const Lis
   frame.finish(1, 0, 0);
 }
 
+void encode_pull_response(Bytes& out, std::uint64_t request, const ResponseItem& item, View part) {
+  FrameWriter frame(out, Kind::response, request, LAST);
+  encode_items(frame, std::span(&item, 1));
+  frame.bytes(part);
+  frame.finish(1, 0, 0);
+}
+
 void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& status) {
   FrameWriter frame(out, Kind::response, request, LAST);
   const ResponseItem head;

@@ -199,6 +199,7 @@ class RawPeer {
     wire::Request request;
     request.head.op = op;
     request.head.deadline_ms = deadline_ms;
+    request.head.map_epoch = epoch;
     request.items = std::move(items);
     Bytes out;
     wire::encode_request(out, ++last_id, flags, request);
@@ -283,6 +284,7 @@ class RawPeer {
   int fd() const { return socket_.get(); }
   void close() { socket_.close(); }
   std::uint64_t last_id = 0;
+  std::uint64_t epoch = 0;  // of the map that requests go by
   bool is_splicing_offered = false;
 
  private:

@@ -22,7 +22,77 @@ namespace {
 constexpr std::uint32_t CHUNK = 64 * KiB;
 constexpr std::uint64_t ALL = ~std::uint64_t{0} >> 1;
 
-RecordAnswer commit(Records& records, std::string_view path, const RecordAnswer& seen,
+struct CommitSpec {
+  std::string_view path;
+  std::uint64_t gen = 0;
+  std::uint64_t seen_seq = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t if_size = ~std::uint64_t{0};
+};
+
+struct ReplaceSpec {
+  std::string_view path;
+  std::uint64_t tag = 0;
+  std::uint64_t length = 0;
+  std::uint32_t chunk_bytes = 0;
+  std::uint32_t ttl_s = 0;
+};
+
+/// Records of a node that is alone: each change is made at once.
+struct Book : Records {
+  using Records::Records;
+
+  RecordAnswer create(std::string_view path, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
+                      bool is_if_absent) {
+    RecordChange change;
+    change.kind = ChangeKind::create;
+    change.chunk_bytes = chunk_bytes;
+    change.ttl_s = ttl_s;
+    change.is_if_absent = is_if_absent;
+    return change_at_once(path, change).value();
+  }
+  RecordAnswer commit(const CommitSpec& spec) {
+    RecordChange change;
+    change.gen = spec.gen;
+    change.seen_seq = spec.seen_seq;
+    change.tag = spec.tag;
+    change.offset = spec.offset;
+    change.length = spec.length;
+    change.if_size = spec.if_size;
+    return change_at_once(spec.path, change).value();
+  }
+  RecordAnswer replace(const ReplaceSpec& spec) {
+    RecordChange change;
+    change.kind = ChangeKind::replace;
+    change.tag = spec.tag;
+    change.length = spec.length;
+    change.chunk_bytes = spec.chunk_bytes;
+    change.ttl_s = spec.ttl_s;
+    return change_at_once(spec.path, change).value();
+  }
+  RecordAnswer truncate(std::string_view path, std::uint64_t gen, std::uint64_t size) {
+    RecordChange change;
+    change.kind = ChangeKind::truncate;
+    change.gen = gen;
+    change.length = size;
+    return change_at_once(path, change).value();
+  }
+  RecordAnswer unlink(std::string_view path, std::uint64_t& chunks) {
+    RecordChange change;
+    change.kind = ChangeKind::unlink;
+    const RecordAnswer answer = change_at_once(path, change).value();
+    chunks = answer.chunks;
+    return answer;
+  }
+  bool has_listed(std::string_view path, std::uint64_t chunk, std::uint64_t tag,
+                  std::uint64_t& seq) {
+    return is_listed(path, chunk, tag, seq) == Status::ok;
+  }
+};
+
+RecordAnswer commit(Book& records, std::string_view path, const RecordAnswer& seen,
                     std::uint64_t tag, std::uint64_t offset, std::uint64_t length) {
   CommitSpec spec;
   spec.path = path;
@@ -34,13 +104,13 @@ RecordAnswer commit(Records& records, std::string_view path, const RecordAnswer&
   return records.commit(spec);
 }
 
-RecordAnswer look(Records& records, std::string_view path) {
+RecordAnswer look(Book& records, std::string_view path) {
   wire::MetaBody body;
   bool is_cut = false;
   return records.meta(path, 0, 0, 0, body, is_cut);
 }
 
-std::vector<wire::Segment> segments(Records& records, std::string_view path, std::uint64_t offset,
+std::vector<wire::Segment> segments(Book& records, std::string_view path, std::uint64_t offset,
                                     std::uint64_t length) {
   wire::MetaBody body;
   bool is_cut = false;
@@ -74,7 +144,7 @@ struct Model {
 
 // The tags that the record shows, cell by cell; fails where segments overlap, leave their chunk or
 // are out of order.
-std::vector<std::uint64_t> shown(Records& records, std::string_view path, std::uint64_t size) {
+std::vector<std::uint64_t> shown(Book& records, std::string_view path, std::uint64_t size) {
   std::vector<std::uint64_t> tags(size / Model::CELL);
   std::uint64_t end = 0;
   for (const wire::Segment& segment : segments(records, path, 0, ALL)) {
@@ -93,7 +163,7 @@ std::vector<std::uint64_t> shown(Records& records, std::string_view path, std::u
 }  // namespace
 
 TEST_CASE("a new file is empty, and creating it again shows the same one") {
-  Records records(100);
+  Book records(100);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   CHECK(made.status == Status::ok);
   CHECK(made.gen != 0);
@@ -109,7 +179,7 @@ TEST_CASE("every byte shows the last tag committed over it, whatever the order")
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
-    Records records(10);
+    Book records(10);
     const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
     Model model;
     model.seq = made.seq;
@@ -141,7 +211,7 @@ TEST_CASE("every byte shows the last tag committed over it, whatever the order")
 }
 
 TEST_CASE("an overlapping commit that has not seen a later one is refused, a disjoint one is not") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   REQUIRE(commit(records, "/ns/f", made, 1, 0, 1000).status == Status::ok);
 
@@ -151,7 +221,7 @@ TEST_CASE("an overlapping commit that has not seen a later one is refused, a dis
 }
 
 TEST_CASE("a commit that conflicts in one chunk changes none of them") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   REQUIRE(commit(records, "/ns/f", made, 1, 5 * CHUNK, 10).status == Status::ok);
 
@@ -162,7 +232,7 @@ TEST_CASE("a commit that conflicts in one chunk changes none of them") {
 }
 
 TEST_CASE("a replaced file is a new generation that shows only the new bytes, later than the old") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer old = records.create("/ns/f", CHUNK, 60, false);
   REQUIRE(commit(records, "/ns/f", old, 1, 0, 5 * CHUNK).status == Status::ok);
 
@@ -182,7 +252,7 @@ TEST_CASE("a replaced file is a new generation that shows only the new bytes, la
 }
 
 TEST_CASE("a file is replaced where there was none, also by nothing") {
-  Records records(10);
+  Book records(10);
 
   CHECK(records.replace({"/ns/f", 7, 0, CHUNK, 60}).status == Status::ok);
 
@@ -194,7 +264,7 @@ TEST_CASE("a file is replaced where there was none, also by nothing") {
 }
 
 TEST_CASE("a file made anew is later than any before it under that name") {
-  Records records(10);
+  Book records(10);
   RecordAnswer old = records.create("/ns/f", CHUNK, 0, false);
   for (std::uint64_t tag = 1; tag <= 5; ++tag) old = commit(records, "/ns/f", old, tag, 0, 10);
   std::uint64_t chunks = 0;
@@ -206,7 +276,7 @@ TEST_CASE("a file made anew is later than any before it under that name") {
 }
 
 TEST_CASE("a commit for another generation is told that its file is gone") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer old = records.create("/ns/f", CHUNK, 0, false);
   REQUIRE(commit(records, "/ns/f", old, 1, 0, 10).status == Status::ok);
   std::uint64_t chunks = 0;
@@ -223,7 +293,7 @@ TEST_CASE("a commit for another generation is told that its file is gone") {
 }
 
 TEST_CASE("an append at another end than the file's is refused") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   CommitSpec spec{"/ns/f", made.gen, made.seq, 1, 0, 100, 0};
   REQUIRE(records.commit(spec).size == 100);
@@ -236,7 +306,7 @@ TEST_CASE("an append at another end than the file's is refused") {
 }
 
 TEST_CASE("what was cut off never comes back, and growing again leaves a hole") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   REQUIRE(commit(records, "/ns/f", made, 1, 0, 3 * CHUNK).status == Status::ok);
   const RecordAnswer before = look(records, "/ns/f");
@@ -258,7 +328,7 @@ TEST_CASE("what was cut off never comes back, and growing again leaves a hole") 
 }
 
 TEST_CASE("a chunk with all the segments it may have takes no more until it is rewritten") {
-  Records records(10);
+  Book records(10);
   records.create("/ns/f", CHUNK, 0, false);
   for (std::uint64_t i = 0; i < SEGMENTS_PER_CHUNK_MAX; ++i) {
     REQUIRE(commit(records, "/ns/f", look(records, "/ns/f"), i + 1, CHUNK + i, 1).status ==
@@ -276,7 +346,7 @@ TEST_CASE("a chunk with all the segments it may have takes no more until it is r
 }
 
 TEST_CASE("a commit beyond what a file may hold is refused and changes nothing") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
 
   CHECK(commit(records, "/ns/f", made, 1, FILE_BYTES_MAX, 1).status == Status::full);
@@ -288,7 +358,7 @@ TEST_CASE("a commit beyond what a file may hold is refused and changes nothing")
 }
 
 TEST_CASE("a long list of segments is given in parts that follow each other") {
-  Records records(10);
+  Book records(10);
   records.create("/ns/f", CHUNK, 0, false);
   for (std::uint64_t i = 0; i < 50; ++i) {
     REQUIRE(commit(records, "/ns/f", look(records, "/ns/f"), i + 1, i * 50'000, 40'000).status ==
@@ -315,24 +385,24 @@ TEST_CASE("a long list of segments is given in parts that follow each other") {
 }
 
 TEST_CASE("a tag is listed exactly while a byte of its chunk shows it") {
-  Records records(10);
+  Book records(10);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   const std::uint64_t seq = commit(records, "/ns/f", made, 7, CHUNK, 2 * CHUNK).seq;
   std::uint64_t seen = 0;
-  CHECK(records.is_listed("/ns/f", 1, 7, seen));
+  CHECK(records.has_listed("/ns/f", 1, 7, seen));
   CHECK(seen == seq);
-  CHECK_FALSE(records.is_listed("/ns/f", 0, 7, seen));
-  CHECK_FALSE(records.is_listed("/ns/f", ~std::uint64_t{0}, 7, seen));
-  CHECK_FALSE(records.is_listed("/ns/g", 1, 7, seen));
+  CHECK_FALSE(records.has_listed("/ns/f", 0, 7, seen));
+  CHECK_FALSE(records.has_listed("/ns/f", ~std::uint64_t{0}, 7, seen));
+  CHECK_FALSE(records.has_listed("/ns/g", 1, 7, seen));
 
   REQUIRE(commit(records, "/ns/f", look(records, "/ns/f"), 8, CHUNK, CHUNK).status == Status::ok);
 
-  CHECK_FALSE(records.is_listed("/ns/f", 1, 7, seen));
-  CHECK(records.is_listed("/ns/f", 2, 7, seen));
+  CHECK_FALSE(records.has_listed("/ns/f", 1, 7, seen));
+  CHECK(records.has_listed("/ns/f", 2, 7, seen));
 }
 
 TEST_CASE("the least recently used records go first when there are too many") {
-  Records records(3);
+  Book records(3);
   for (const char* path : {"/ns/a", "/ns/b", "/ns/c"}) records.create(path, CHUNK, 0, false);
   look(records, "/ns/a");
 
@@ -344,7 +414,7 @@ TEST_CASE("the least recently used records go first when there are too many") {
 }
 
 TEST_CASE("many records stay within their limit over all shards") {
-  Records records(10'000);
+  Book records(10'000);
   for (int i = 0; i < 30'000; ++i) records.create("/ns/" + std::to_string(i), CHUNK, 0, false);
 
   CHECK(records.count() <= 10'000);
@@ -352,7 +422,7 @@ TEST_CASE("many records stay within their limit over all shards") {
 }
 
 TEST_CASE("files are listed by path, a part at a time, and only under the prefix") {
-  Records records(100'000);
+  Book records(100'000);
   std::set<std::string> expected;
   for (int i = 0; i < 5000; ++i) {
     const std::string path = "/ns/dir" + std::to_string(i % 7) + "/" + std::to_string(i);
@@ -371,7 +441,7 @@ TEST_CASE("files are listed by path, a part at a time, and only under the prefix
 }
 
 TEST_CASE("clearing a namespace forgets its files alone") {
-  Records records(100'000);
+  Book records(100'000);
   for (int i = 0; i < 3000; ++i) {
     records.create("/ns/" + std::to_string(i), CHUNK, 0, false);
     records.create("/ns2/" + std::to_string(i), CHUNK, 0, false);
@@ -384,7 +454,7 @@ TEST_CASE("clearing a namespace forgets its files alone") {
 }
 
 TEST_CASE("a file whose time is over is gone, and a write gives it time again") {
-  Records records(100);
+  Book records(100);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 5, false);
   records.create("/ns/g", CHUNK, 3600, false);
   records.create("/ns/h", CHUNK, 0, false);
@@ -399,7 +469,7 @@ TEST_CASE("a file whose time is over is gone, and a write gives it time again") 
 }
 
 TEST_CASE("appends from many threads land one after the other, each whole") {
-  Records records(100);
+  Book records(100);
   const RecordAnswer made = records.create("/ns/f", CHUNK, 0, false);
   std::atomic<std::uint64_t> tags{0};
   const auto append = [&] {
