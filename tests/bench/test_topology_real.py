@@ -60,3 +60,8 @@ def test_nothing_is_computed_again_after_a_sigkill(outcome):
 
 def test_a_node_was_killed_and_all_turns_were_answered(outcome):
     assert outcome.node_kill.signal == "SIGKILL" and outcome.node_kill.turn == 2
+
+
+def test_nothing_is_computed_again_after_a_node_is_killed(outcome):
+    assert (outcome.node_kill.nodes, outcome.node_kill.replicas) == (3, 2)
+    assert outcome.node_kill.history_tokens_recomputed == 0
