@@ -106,6 +106,12 @@ Decision decide_truncate(const FileRecord* record, const RecordChange& asked) {
   return to(asked, record->gen, record->seq + 1);
 }
 
+Decision decide_respread(const FileRecord* record, const RecordChange& asked) {
+  if (record == nullptr) return final(Status::gone);
+  if (asked.gen != 0 && record->gen != asked.gen) return final(answer_of(Status::gone, *record));
+  return to(asked, record->gen, record->seq + 1);
+}
+
 Decision decide_unlink(const FileRecord* record, const RecordChange& asked, bool is_sure) {
   if (record != nullptr) return to(asked, record->gen, record->seq);
   // Others may have one that this node does not know of: they are to forget it.
@@ -116,6 +122,7 @@ void set_only(FileRecord& record, const RecordChange& change) {
   record.trunc_seq = record.seq;
   record.chunk_bytes = change.chunk_bytes;
   record.ttl_s = change.ttl_s;
+  record.replicas = change.replicas;
   record.spans.cut(0, ~std::uint64_t{0});
   if (change.length > 0) record.spans.set(0, change.length, change.tag, record.seq);
   record.size = change.length;
@@ -144,6 +151,7 @@ Decision decide(const FileRecord* record, const RecordChange& asked, const Surro
     case ChangeKind::replace: return decide_replace(record, asked, around.absence);
     case ChangeKind::truncate: return decide_truncate(record, asked);
     case ChangeKind::unlink: return decide_unlink(record, asked, around.is_sure);
+    case ChangeKind::respread: return decide_respread(record, asked);
     case ChangeKind::refresh: break;
   }
   if (record == nullptr) return final(Status::gone);
@@ -179,6 +187,7 @@ void apply(FileRecord& record, const RecordChange& change) {
       record.spans.cut(change.length, ~std::uint64_t{0});
       record.size = change.length;
       break;
+    case ChangeKind::respread: record.replicas = change.replicas; break;
     case ChangeKind::unlink:
     case ChangeKind::refresh: break;
   }

@@ -44,7 +44,8 @@ enum class ChangeKind : std::uint8_t {
   replace = 3,   // the file becomes just this write, of a new generation
   truncate = 4,  // only shrinks
   unlink = 5,
-  refresh = 6,  // nothing changes, but all owners have it then
+  refresh = 6,   // nothing changes, but all owners have it then
+  respread = 7,  // only how many copies there shall be
 };
 
 /// What a change is asked to be, and, once decided, what it comes to.
@@ -59,7 +60,7 @@ struct RecordChange {
   std::uint64_t if_size = ~std::uint64_t{0};
   std::uint32_t chunk_bytes = 0;  // create, replace
   std::uint32_t ttl_s = 0;
-  std::uint8_t replicas = 0;  // create: of the file's pieces
+  std::uint8_t replicas = 0;  // create, replace, respread: of the file's pieces
 
   // Decided by the home: the record has these afterwards.
   std::uint64_t new_gen = 0;
@@ -68,6 +69,10 @@ struct RecordChange {
   /// Does it make the whole record, whatever was there before?
   bool is_whole() const {
     return kind == ChangeKind::create || kind == ChangeKind::replace || kind == ChangeKind::unlink;
+  }
+  /// A file lives as long as what was last written to it.
+  bool is_written() const {
+    return kind == ChangeKind::create || kind == ChangeKind::replace || kind == ChangeKind::commit;
   }
 };
 

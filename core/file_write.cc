@@ -262,7 +262,7 @@ void FileWrite::commit() {
     item.flags = wire::ITEM_REPLACE;
     item.if_size = facts_.chunk_bytes;
     item.ttl_s = facts_.ttl_s;
-    item.seen_seq = facts_.replicas;
+    item.offset = facts_.replicas;
   }
   ++commits_;
   ask(wire::Op::commit, std::move(item), [self = self()] { self->take_commit(); });

@@ -247,8 +247,7 @@ FullRecordRef Records::full_after(std::string_view path, const RecordChange& cha
   full->is_there = change.kind != ChangeKind::unlink;
   if (full->is_there) apply(full->record, change);
   full->record.version = version;
-  const bool is_ttl_new = change.kind != ChangeKind::truncate && change.kind != ChangeKind::refresh;
-  if (is_ttl_new) full->expires_in_ms = std::int64_t{full->record.ttl_s} * 1000;
+  if (change.is_written()) full->expires_in_ms = std::int64_t{full->record.ttl_s} * 1000;
   return full;
 }
 

@@ -33,7 +33,7 @@ void put_change(wire::Bytes& out, const RecordChange& change) {
 
 /// What other nodes decided is done as it is; only what could not be done at all is refused.
 bool is_sound(const RecordChange& change) {
-  if (change.kind < ChangeKind::create || change.kind > ChangeKind::refresh) return false;
+  if (change.kind < ChangeKind::create || change.kind > ChangeKind::respread) return false;
   if (change.offset > FILE_BYTES_MAX || change.length > FILE_BYTES_MAX - change.offset)
     return false;
   const bool has_range = change.kind == ChangeKind::commit;

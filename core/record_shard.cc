@@ -107,10 +107,8 @@ RecordAnswer RecordShard::apply(std::string_view path, const RecordChange& chang
   const std::size_t spans_before = entry.record.spans.count();
   gd2fs::apply(entry.record, change);
   entry.record.version = version;
-  // A file lives as long as what was last written to it.
   const std::int64_t ttl_ms = std::int64_t{entry.record.ttl_s} * 1000;
-  if (change.kind != ChangeKind::truncate && change.kind != ChangeKind::refresh)
-    set_expiry(path, entry, ttl_ms == 0 ? 0 : boottime_ms() + ttl_ms);
+  if (change.is_written()) set_expiry(path, entry, ttl_ms == 0 ? 0 : boottime_ms() + ttl_ms);
   changed(path, entry, spans_before);
   return answer_of(Status::ok, entry.record);
 }

@@ -48,7 +48,9 @@ std::optional<RecordChange> change_of(Op op, const wire::Item& item) {
   change.ttl_s = item.ttl_s;
   change.is_if_absent = (item.flags & wire::ITEM_IF_ABSENT) != 0;
   if (op == Op::create) {
-    change.kind = ChangeKind::create;
+    const bool is_respread = (item.flags & wire::ITEM_REPLICAS) != 0;
+    change.kind = is_respread ? ChangeKind::respread : ChangeKind::create;
+    change.gen = is_respread ? item.tag : 0;
     if (item.length > CHUNK_BYTES_MAX) return {};
     change.chunk_bytes = static_cast<std::uint32_t>(item.length);
     change.replicas = static_cast<std::uint8_t>(std::min<std::size_t>(item.sink, REPLICAS_MAX));
@@ -59,6 +61,7 @@ std::optional<RecordChange> change_of(Op op, const wire::Item& item) {
     if (!is_replace) return change;
     if (item.if_size > CHUNK_BYTES_MAX) return {};
     change.chunk_bytes = static_cast<std::uint32_t>(item.if_size);
+    change.replicas = static_cast<std::uint8_t>(std::min<std::size_t>(item.offset, REPLICAS_MAX));
     change.offset = 0;
   } else if (op == Op::truncate) {
     change.kind = ChangeKind::truncate;

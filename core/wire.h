@@ -165,8 +165,8 @@ inline constexpr std::uint16_t ITEM_IF_ABSENT = 32;
 inline constexpr std::uint16_t ITEM_REPLACE = 128;  // COMMIT: the file becomes just this write
 inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
-inline constexpr std::uint16_t ITEM_NAMESPACE = 64;  // DROP, LIST: the name is a whole namespace
-inline constexpr std::uint16_t ITEM_REPLICAS = 512;  // CREATE: of a file that is there, only these
+inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
+inline constexpr std::uint16_t ITEM_REPLICAS = 512;   // CREATE: of a file that is there, only these
 inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
@@ -216,8 +216,9 @@ struct RequestHead {
 ///   8 B   EXISTS DROP LIST UNLINK PING DRAIN REPLICATE   name, flags
 ///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED ADVISE PULL EPOCH
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
-///         segments are wanted. CREATE: length = chunk bytes, sink = replicas. PUBLISH: offset =
-///         seq of the commit. GET, READ: offset in the piece or chunk, length = most bytes wanted.
+///         segments are wanted. CREATE: length = chunk bytes, sink = replicas; with
+///         ITEM_REPLICAS tag = gen, 0: whichever. PUBLISH: offset = seq of the commit.
+///         GET, READ: offset in the piece or chunk, length = most bytes wanted.
 ///         ADVISE: the pieces of that tag (0: all) that touch the range (length 0: the whole chunk)
 ///         shall have `sink` copies; with ITEM_DONTNEED: one less.
 ///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there
@@ -226,7 +227,7 @@ struct RequestHead {
 ///         the record's ranges are known already.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
 ///         the new size. COMMIT with ITEM_REPLACE: gen 0: whatever is there; if_size = chunk
-///         bytes, and the length may be 0.
+///         bytes, offset = replicas, and the length may be 0.
 struct Item {
   Name name;  // a path, or `namespace NUL key` with ITEM_PAGE
   std::uint16_t flags = 0;

@@ -390,6 +390,26 @@ def test_a_number_of_copies_out_of_range_is_refused(store, path, replicas):
     assert store.get(path) == b"content"
 
 
+def test_stat_says_how_many_copies_were_wanted(store, path):
+    assert store.create(path, replicas=2).replicas == 2
+
+    store.put(path, b"content", replicas=3)
+    assert store.stat(path).replicas == 3
+
+    store.put(path, b"content")
+    assert store.stat(path).replicas == 0
+
+
+def test_advice_changes_how_many_copies_are_wanted(store, path):
+    store.put(path, b"content")
+
+    store.advise(path, "willneed", replicas=2)
+    assert store.stat(path).replicas == 2
+
+    store.advise(path, "dontneed")
+    assert store.stat(path).replicas == 0
+
+
 def test_advice_says_how_many_bytes_have_their_copies(store, path):
     store.put(path, content_of(3 * CHUNK + 5), chunk_bytes=CHUNK)
 

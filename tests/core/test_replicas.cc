@@ -106,20 +106,28 @@ struct Proxied {
     for (Proxy& proxy : proxies) proxy.set(Proxy::Mode::pass);
   }
 
-  /// Until it is known how quick the nodes are.
-  void warm_up(Batch& batch) {
-    for (int round = 0; round < 200; ++round) REQUIRE(hits(*client, batch) == batch.keys.size());
+  /// A page in two copies, of nodes that are known: how quick each of them is.
+  Batch known_page(std::size_t bytes) {
+    set_replicas(cluster, *client, 1);
+    Batch page = page_of(0, bytes);
+    Batch other = page_of(1, bytes);
+    for (Batch* batch : {&page, &other}) {
+      end_of(client->put_pages("ns", batch->keys, batch->from(), {}));
+      for (int round = 0; round < 100; ++round) REQUIRE(hits(*client, *batch) == 1);
+    }
+    set_replicas(cluster, *client, 2);
+    REQUIRE(have_copies(end_of(client->put_pages("ns", page.keys, page.from(), {})), 2));
+    return page;
+  }
+
+  Batch page_of(std::size_t node, std::size_t bytes) const {
+    for (std::uint64_t seed = 1;; ++seed) {
+      Batch batch(1, bytes, seed);
+      const std::string name = std::string("ns") + '\0' + batch.keys[0];
+      if (cluster.home_of(name) == node) return batch;
+    }
   }
 };
-
-/// A page that is asked of node 0 first, while nothing else is known of the nodes.
-Batch page_of_node_0(const LocalCluster& cluster, std::size_t bytes) {
-  for (std::uint64_t seed = 1;; ++seed) {
-    Batch batch(1, bytes, seed);
-    const std::string name = std::string("ns") + '\0' + batch.keys[0];
-    if (cluster.home_of(name) == 0) return batch;
-  }
-}
 
 }  // namespace
 
@@ -234,10 +242,7 @@ TEST_CASE("with two copies and one node stopped every file is read") {
     Memory value = random_bytes(3 * MiB, 1);
     const std::vector<Buffer> from{whole(value)};
     std::vector<std::string> paths;
-    for (int file = 0; file < 12; ++file) {
-      const std::string path = "/ns/" + std::to_string(file);
-      if (cluster.home_of(path) != stopped) paths.push_back(path);
-    }
+    for (int file = 0; file < 12; ++file) paths.push_back("/ns/" + std::to_string(file));
     for (const std::string& path : paths)
       REQUIRE(end_of(client->put(path, from, {.chunk_bytes = 256 * KiB})).status == Status::ok);
 
@@ -248,6 +253,7 @@ TEST_CASE("with two copies and one node stopped every file is read") {
       const std::vector<Buffer> into{whole(room)};
       CHECK(end_of(client->read(path, 0, into, {.timeout_ms = 30'000})).status == Status::ok);
       CHECK(room == value);
+      CHECK(end_of(client->stat(path, {})).file.size == value.size());
     }
   }
 }
@@ -272,13 +278,11 @@ TEST_CASE("a node that is silent costs a second, not every call its deadline") {
 
 TEST_CASE("a read that is late is answered by the second node, and its memory left alone then") {
   Proxied world;
-  Batch batch = page_of_node_0(world.cluster, 300'000);
-  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
-  world.warm_up(batch);
+  Batch batch = world.known_page(300'000);
   world.proxies[0].stall_after(100'000);  // in the middle of an answer
   std::vector<std::unique_ptr<Fenced>> seen;
 
-  // Until one is asked of node 0.
+  // Until one is asked of node 0: after a few seconds at the latest, however quick the other is.
   const auto is_won = eventually([&] {
     seen.push_back(std::make_unique<Fenced>(300'000));
     const Fenced& room = *seen.back();
@@ -297,9 +301,7 @@ TEST_CASE("a read that is late is answered by the second node, and its memory le
 
 TEST_CASE("a hedge that comes too late is let go") {
   Proxied world;
-  Batch batch = page_of_node_0(world.cluster, 300'000);
-  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
-  world.warm_up(batch);
+  Batch batch = world.known_page(300'000);
   for (Proxy& proxy : world.proxies) proxy.set(Proxy::Mode::stall);
   const auto fenced = std::make_unique<Fenced>(300'000);
   const auto got =
@@ -316,10 +318,8 @@ TEST_CASE("a hedge that comes too late is let go") {
 
 TEST_CASE("one copy is never hedged") {
   Proxied world;
+  Batch batch = world.known_page(300'000);
   set_replicas(world.cluster, *world.client, 1);
-  Batch batch = page_of_node_0(world.cluster, 300'000);
-  end_of(world.client->put_pages("ns", batch.keys, batch.from(), {}));
-  world.warm_up(batch);
   world.proxies[0].set(Proxy::Mode::stall);
 
   const auto got = world.client->get_pages("ns", batch.keys, batch.into(), {.timeout_ms = 300});
@@ -349,16 +349,59 @@ TEST_CASE("advice spreads a file's pieces, and takes the copies back") {
   CHECK(end_of(spread).status == Status::ok);
   CHECK(spread->outcome().value == value.size());
   CHECK(stored() == 3 * value.size());
+  CHECK(end_of(client->stat(PATH, {})).file.replicas == 3);
 
   const auto taken = client->advise(PATH, Advice::dontneed, 0, {});
 
   CHECK(end_of(taken).status == Status::ok);
   CHECK(taken->outcome().value == 2 * value.size());
   CHECK(stored() == value.size());
+  CHECK(end_of(client->stat(PATH, {})).file.replicas == 0);
   Memory room(value.size());
   const std::vector<Buffer> into{whole(room)};
   CHECK(end_of(client->read(PATH, 0, into, {})).status == Status::ok);
   CHECK(room == value);
   CHECK(end_of(client->advise("/ns/none", Advice::willneed, 2, {})).status == Status::gone);
   CHECK(end_of(client->advise(PATH, Advice::willneed, 9, {})).status == Status::invalid);
+}
+
+TEST_CASE("a file has the copies that its writer wants") {
+  LocalCluster cluster(3);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 1);
+  Memory value = random_bytes(256 * KiB, 1);
+  const std::vector<Buffer> from{whole(value)};
+  REQUIRE(end_of(client->create("/ns/made", {.replicas = 3})).status == Status::ok);
+  REQUIRE(end_of(client->write("/ns/made", 0, from, {})).status == Status::ok);
+  REQUIRE(end_of(client->put("/ns/put", from, {.replicas = 2})).status == Status::ok);
+
+  CHECK(end_of(client->stat("/ns/made", {})).file.replicas == 3);
+  CHECK(end_of(client->stat("/ns/put", {})).file.replicas == 2);
+  std::uint64_t bytes = 0;
+  for (std::size_t node : {0u, 1u, 2u}) bytes += cluster.server(node).counts().store.live_bytes;
+  CHECK(bytes == 5 * value.size());
+}
+
+TEST_CASE("a map that changes in the middle of calls on files is followed") {
+  for (const std::uint8_t replicas : {std::uint8_t{1}, std::uint8_t{2}}) {
+    LocalCluster cluster(3);
+    auto client = cluster.client();
+    set_replicas(cluster, *client, replicas);
+    Memory value = random_bytes(200'000, 1);
+    const std::vector<Buffer> from{whole(value)};
+    for (std::uint32_t round = 0; round < 30; ++round) {
+      const std::string path = "/ns/file-" + std::to_string(round % 5);
+      // Not told to the client: it hears of it by what it asks, or a moment later.
+      cluster.change([&](wire::Map& map) { map.nodes[round % 3].weight = 1 + round % 4; });
+
+      CHECK(end_of(client->put(path, from, {})).status == Status::ok);
+      CHECK(end_of(client->append(path, from, {})).value == value.size());
+      Memory room(2 * value.size());
+      const std::vector<Buffer> into{whole(room)};
+      CHECK(end_of(client->read(path, 0, into, {})).value == 2 * value.size());
+      CHECK(std::equal(value.begin(), value.end(), room.begin()));
+      CHECK(end_of(client->truncate(path, 10, {})).status == Status::ok);
+      CHECK(end_of(client->stat(path, {})).file.size == 10);
+    }
+  }
 }
