@@ -112,10 +112,11 @@ chaos: $(STAMPS)/test-extra ## real nodes in network namespaces under faults, SE
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(CHAOS_ARGS)
 
 chaos-planted: $(STAMPS)/test-extra ## the chaos suite must find every fault that a build of its own has planted
-	cmake -S . -B build/planted -G Ninja -DGD2FS_PLANTED_FAULTS=ON -DGD2FS_LIBRARY=OFF \
-		-DPython_EXECUTABLE=$(BIN)/python > /dev/null
-	cmake --build build/planted -j $(JOBS) --target _core
-	PYTHONPATH=tests $(BIN)/python -m chaos --core build/planted/_core.*.so --planted $(PLANTED)
+	cmake -S . -B build/planted -G Ninja -DGD2FS_PLANTED_FAULTS=ON -DGD2FS_TESTS=ON \
+		-DGD2FS_LIBRARY=OFF -DPython_EXECUTABLE=$(BIN)/python > /dev/null
+	cmake --build build/planted -j $(JOBS) --target _core test_protocol
+	PYTHONPATH=tests $(BIN)/python -m chaos --core build/planted/_core.*.so \
+		--model build/planted/test_protocol --planted $(PLANTED)
 
 wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
 	.ci/wheel $(BIN)/python

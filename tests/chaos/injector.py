@@ -77,12 +77,20 @@ class Injector:
 
     def _begin(self, fault: Fault) -> None:
         running = _Running(fault, time.monotonic_ns())
+        if fault.kind == "kill":
+            self._give_up_starting(fault.target)
         self._active.append(running)
         self._apply(fault, is_on=True)
         if fault.kind == "client_kill":
             self._note(running)
         else:
             self._at(fault.end_s, lambda: self._end(running))
+
+    def _give_up_starting(self, target: str) -> None:
+        """It is killed again before it was ready: the outage goes on as the next one."""
+        for running in [each for each in self._starting if each.fault.target == target]:
+            self._starting.remove(running)
+            self._note(running)
 
     def _end(self, running: _Running) -> None:
         self._active.remove(running)

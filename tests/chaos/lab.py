@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 import urllib.request
@@ -24,6 +25,13 @@ ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 READY_S = 30.0
 POLL_S = 0.02
 PYTHON = (sys.executable, "-m")
+
+
+def why_not_under(provider: str) -> str:
+    """Why nodes cannot run under that provider here; empty when they can."""
+    if provider == "etcd" and not shutil.which("etcd"):
+        return "needs `etcd`: apt-get install etcd-server"
+    return ""
 
 
 class Lab:
@@ -181,6 +189,7 @@ class Lab:
             self.start_node(name)
         for name in self.node_names():
             self._wait_for(name)
+        self._wait_for_one_map()
         for index in range(CLIENTS):
             self._start_client(index)
         for client in self.clients.values():
@@ -191,6 +200,14 @@ class Lab:
         while not self.is_ready(name):
             if time.monotonic() > end:
                 raise DidNotStart(f"{name} was not ready within {READY_S} s")
+            time.sleep(POLL_S)
+
+    def _wait_for_one_map(self) -> None:
+        """Until all nodes know the map in which all of them are."""
+        end = time.monotonic() + READY_S
+        while len({self.metrics_of(name)["gd2fs_map_epoch"] for name in self.node_names()}) > 1:
+            if time.monotonic() > end:
+                raise DidNotStart(f"the nodes have not one map within {READY_S} s")
             time.sleep(POLL_S)
 
     def _start_client(self, index: int) -> None:

@@ -96,6 +96,11 @@ class World:
     def pace(self) -> Pace:
         return PACES[self.provider]
 
+    def replay(self, seed: int) -> str:
+        """What runs the schedule of that seed again."""
+        arguments = f"--provider {self.provider} --replicas {self.replicas}"
+        return f'make chaos SEED={seed} CHAOS_ARGS="{arguments}"'
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -1,22 +1,25 @@
-"""The chaos suite in short: two seeds on real nodes. `make chaos` runs more of them."""
+"""The chaos suite in short: a list, and etcd with two copies. `make chaos` runs more of them."""
 
 from __future__ import annotations
 
 import pytest
 
+from chaos.lab import why_not_under
 from chaos.network import why_not
 from chaos.run import run
-from chaos.schedule import schedule_of
+from chaos.schedule import World, schedule_of
 
-REASON = why_not()
+ETCD = World(provider="etcd", replicas=2)
+CASES = ((13, World()), (9, ETCD))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(REASON), reason=REASON)
-@pytest.mark.parametrize("seed", [3, 13])
-def test_nothing_wrong_is_read_whatever_fails(seed, tmp_path):
-    verdict = run(schedule_of(seed), tmp_path)
+@pytest.mark.parametrize(("seed", "world"), CASES, ids=lambda case: getattr(case, "provider", case))
+def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
+    if reason := why_not() or why_not_under(world.provider):
+        pytest.skip(reason)
 
-    assert not verdict.violations, "\n".join(
-        [*map(str, verdict.violations), f"replay with: make chaos SEED={seed}"]
-    )
+    verdict = run(schedule_of(seed, world), tmp_path)
+
+    replay = f"replay with: {world.replay(seed)}"
+    assert not verdict.violations, "\n".join([*map(str, verdict.violations), replay])
