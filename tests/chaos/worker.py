@@ -168,10 +168,14 @@ def main(plan_path: str, log_path: str) -> None:
             threading.Thread(target=Lane(client, steps, log).run, args=(start_ns,))
             for steps in by_lane.values()
         ]
+        failures = []
+        threading.excepthook = lambda failure: failures.append(failure.exc_value)
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _connect(settings: dict[str, Any]) -> Client:
