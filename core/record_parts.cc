@@ -5,6 +5,8 @@
 namespace gd2fs {
 namespace {
 
+constexpr std::int64_t EXPIRES_MS_MAX = std::int64_t{0xffff'ffff} * 1000;  // of a whole `ttl_s`
+
 template <class... Values>
 void put(wire::Bytes& out, Values... values) {
   const std::size_t at = out.size();
@@ -36,6 +38,7 @@ bool is_sound(const RecordChange& change) {
   if (change.kind < ChangeKind::create || change.kind > ChangeKind::respread) return false;
   if (change.offset > FILE_BYTES_MAX || change.length > FILE_BYTES_MAX - change.offset)
     return false;
+  if (change.replicas > REPLICAS_MAX) return false;
   const bool has_range = change.kind == ChangeKind::commit;
   const bool has_chunks = change.kind == ChangeKind::create || change.kind == ChangeKind::replace;
   return (!has_range || change.length > 0) && (!has_chunks || is_chunk_size(change.chunk_bytes));
@@ -50,6 +53,15 @@ bool read_change(wire::TableReader& table, RecordChange& change) {
   change.replicas = table.u8();
   change.is_if_absent = table.u8() != 0;
   return table.ok() && table.left() == 0 && is_sound(change);
+}
+
+/// Whoever counts its chunks, or its copies, or adds to a clock, relies on it.
+bool is_sound(const FullRecord& full) {
+  const FileRecord& record = full.record;
+  if (record.size > record.size_most || record.size_most > FILE_BYTES_MAX) return false;
+  if (full.expires_in_ms < 0 || full.expires_in_ms > EXPIRES_MS_MAX) return false;
+  if (!full.is_there) return true;
+  return record.replicas <= REPLICAS_MAX && is_chunk_size(record.chunk_bytes);
 }
 
 void read_head(wire::TableReader& table, FullRecord& full) {
@@ -108,8 +120,7 @@ std::optional<bool> decode_part(wire::TableReader& table, FullRecord& into) {
   read_head(table, head);
   const std::uint64_t count = table.u64();
   const std::uint64_t first = table.u64();
-  if (!table.ok() || head.record.size > FILE_BYTES_MAX || head.expires_in_ms < 0) return {};
-  if (head.is_there && !is_chunk_size(head.record.chunk_bytes)) return {};
+  if (!table.ok() || !is_sound(head)) return {};
   const bool is_next = first == into.record.spans.count() &&
                        (first == 0 || into.record.version == head.record.version);
   if (!is_next) return {};

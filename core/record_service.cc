@@ -210,7 +210,8 @@ wire::ResponseItem RecordService::replicate(const wire::Request& request) {
   auto part = decode_attempt(request.body, before);
   // A first part begins anew, whatever was left of another attempt.
   if (!part && before != nullptr) part = decode_attempt(request.body, nullptr);
-  if (!part) return only(Status::invalid);
+  // A version of an epoch yet to come would be the last one of its path for ever.
+  if (!part || part->attempt.version.epoch > request.head.map_epoch) return only(Status::invalid);
   if (!part->is_last) {
     const std::lock_guard lock(partials_mutex_);
     if (partials_.size() >= PARTIALS_MAX) return only(Status::full);

@@ -353,6 +353,7 @@ TEST_CASE("a record of many ranges goes in parts, and is the same at the other e
   full.record.gen = 5;
   full.record.version = {3, 2, 1};
   full.record.size = 40'000'000;
+  full.record.size_most = 40'000'000;
   for (std::uint64_t at = 0; at < 20'000; ++at)
     full.record.spans.set(at * 2'000, at * 2'000 + 1'000, at + 1, at + 2);
 
@@ -377,6 +378,44 @@ TEST_CASE("a record of many ranges goes in parts, and is the same at the other e
   encode_part(part, full, RANGES_PER_PART);
   wire::TableReader table(part);
   CHECK_FALSE(decode_part(table, copy).has_value());
+}
+
+/// What a node says to this record, as a home would send it.
+Status replicate(RawPeer& peer, const FullRecord& full) {
+  Replication attempt;
+  attempt.version = full.record.version;
+  attempt.full = std::make_shared<const FullRecord>(full);
+  wire::Request request;
+  request.head.op = Op::replicate;
+  request.head.map_epoch = peer.epoch;
+  request.items = {file_piece("/ns/f", 0, 0, 0, 0)};
+  encode_attempt(request.body, attempt, 0);
+  Bytes out;
+  wire::encode_request(out, ++peer.last_id, 0, request);
+  peer.send(out);
+  return peer.answers(peer.last_id).at(0).status;
+}
+
+TEST_CASE("a record that cannot be is refused, and one of a later epoch") {
+  Nodes nodes(2, wire::Provider::etcd, 2);
+  RawPeer peer = nodes.peer(1);
+  const auto with = [&](const std::function<void(FullRecord&)>& spoil) {
+    FullRecord full;
+    full.is_there = true;
+    full.record.chunk_bytes = CHUNK;
+    full.record.gen = 5;
+    full.record.version = {peer.epoch, 1, 1};
+    full.record.size = full.record.size_most = 1000;
+    spoil(full);
+    return replicate(peer, full);
+  };
+
+  CHECK(with([](auto& full) { full.record.replicas = 9; }) == Status::invalid);
+  CHECK(with([](auto& full) { full.record.size_most = 999; }) == Status::invalid);
+  CHECK(with([](auto& full) { full.record.size_most = FILE_BYTES_MAX + 1; }) == Status::invalid);
+  CHECK(with([](auto& full) { full.expires_in_ms = std::int64_t{1} << 62; }) == Status::invalid);
+  CHECK(with([](auto& full) { ++full.record.version.epoch; }) == Status::invalid);
+  CHECK(with([](auto& full) { full.record.replicas = 8; }) == Status::ok);
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ def test_another_endpoint_takes_over_at_once(members, shared_etcd):
 def test_an_etcd_that_is_not_there_is_said_in_a_line(tmp_path):
     link = EtcdLink(EtcdSettings(("http://127.0.0.1:1",)), 1.0)
 
-    with pytest.raises(Unavailable, match=r"etcd at http://127.0.0.1:1 does not answer: "):
+    with pytest.raises(Unavailable, match=r"etcd at .* does not answer: Connection refused$"):
         EtcdKeys(link, "c").snapshot()
 
 

@@ -246,6 +246,7 @@ def test_cluster_status_shows_the_map(nodes, shared_etcd):
     lines = table.stdout.splitlines()
     assert re.match(r"cluster \S+, epoch \d+, membership etcd, leases 2 s, replicas 1$", lines[0])
     assert [line.split()[:3] for line in lines[2:]] == [[f"n{n}", "active", "100"] for n in (0, 1)]
+    assert max(len(line) for line in lines[1:]) <= 80
     assert status["provider"] == "etcd" and status["lease_s"] == 2
     assert [node["name"] for node in status["nodes"]] == ["n0", "n1"]
     assert all(node["answers"] and 0 <= node["lease_left_s"] <= 2 for node in status["nodes"])
@@ -292,6 +293,15 @@ def test_the_last_node_cannot_be_drained(nodes):
     said = gd2fs("drain", "n0", "--cp", nodes.cp, "--cluster", nodes.name)
 
     assert said.returncode == 1 and "no other node" in said.stderr
+
+
+@pytest.mark.nodes_of(1)
+def test_a_node_that_is_not_there_cannot_be_drained(nodes):
+    said = gd2fs("drain", "nobody", "--cp", nodes.cp, "--cluster", nodes.name)
+
+    assert said.returncode == 1
+    assert "no node `nobody` in this cluster" in said.stderr
+    assert "hint: `gd2fs cluster status` lists them" in said.stderr
 
 
 def test_a_static_list_cannot_be_drained(tmp_path):

@@ -125,7 +125,7 @@ def _print(name: str, now: ClusterStatus, rows: Sequence[Row]) -> None:
         console.width = WIDTH_MAX
     console.print(", ".join(facts), markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for title in ("node", "state", "weight", "boot", "lease", "epoch", "moves left"):
+    for title in ("node", "state", "weight", "boot", "lease", "epoch", "moves"):
         table.add_column(title, overflow="fold", justify="left" if title == "node" else "right")
     table.add_column("addresses", overflow="fold")
     for row in rows:
@@ -180,8 +180,11 @@ def _check_heirs(now: ClusterStatus, node: str) -> None:
     heirs = [
         each for each in now.nodes if each.state in ("joining", "active") and each.name != node
     ]
-    is_there = any(each.name == node and each.state != "gone" for each in now.nodes)
-    if now.provider != "static" and is_there and not heirs:
+    if not _is_listed(now, node):
+        raise InvalidRequest(
+            f"no node `{node}` in this cluster", hint="`gd2fs cluster status` lists them"
+        )
+    if now.provider != "static" and not heirs:
         raise InvalidRequest(
             f"there is no other node to take what `{node}` has",
             hint="start another one first, or end this one with SIGTERM",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ENDPOINTS_MAX = 16
 PORT_DEFAULT = 2379
 TEXT_MAX = 200  # characters of etcd's words in a message
+_ERRNO = re.compile(r"\[Errno -?\d+\] ([^\"')]+)")
 LINE_BYTES_MAX = 64 << 20  # of one answer of a watch: etcd's own limit is 1.5 MiB for a request
 
 _SYNTAX = "write `--etcd http://HOST:2379,http://HOST2:2379`"
@@ -195,7 +197,7 @@ class EtcdLink:
         ):
             raise self._refusal(words) from cause
         fault = Unavailable(
-            f"etcd at {self.endpoint} does not answer: {words[:TEXT_MAX]}",
+            f"etcd at {self.endpoint} does not answer: {_brief(words)}",
             hint="is it running, and reachable from here?",
         )
         fault.__cause__ = cause
@@ -265,6 +267,12 @@ def _client_of(settings: EtcdSettings, endpoint: str, timeout_s: float) -> Etcd3
         session=session,
         api_path="/v3/",  # since etcd 3.4
     )
+
+
+def _brief(words: str) -> str:
+    """The system's own words, where there are any, without all that they are wrapped in."""
+    found = _ERRNO.search(words)
+    return found[1] if found else words[:TEXT_MAX]
 
 
 def _words_of(error: Any) -> str:
