@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t REQUEST_BYTES = 4 * MiB;  // of one OFFER, unless a piece is larger
 constexpr std::size_t COMMITS_MAX = 8;
+constexpr std::size_t BEGINS_MAX = 8;  // on another file of the same path
 constexpr std::size_t MERGES_MAX = 8;  // of chunks, for one write
 constexpr std::uint8_t CORRUPT_MAX = 1;
 constexpr std::size_t SEGMENTS_MERGE = SEGMENTS_PER_CHUNK_MAX / 2;
@@ -41,7 +42,7 @@ void FileWrite::run() {
         options().chunk_bytes == 0 ? std::uint32_t{CHUNK_BYTES_DEFAULT} : options().chunk_bytes;
     facts_.ttl_s = options().ttl_s;
     facts_.replicas = options().replicas;
-    return begin_pieces();
+    return ask(wire::Op::meta, new_item(), [self = self()] { self->take_base(); });
   }
   if (spec_.snapshot) {
     facts_ = *spec_.snapshot;
@@ -49,6 +50,18 @@ void FileWrite::run() {
     return begin_pieces();
   }
   ask_record(0, 0, &FileWrite::begin_pieces);
+}
+
+/// What a put is based on: what it has not seen it must never bury, however late its COMMIT
+/// arrives. A generation stands for the absence of a file too. Where nobody can know it now, the
+/// put takes the place of whatever there is.
+void FileWrite::take_base() {
+  const Status status = answer_status();
+  if (status != Status::ok && status != Status::gone && status != Status::miss)
+    return give_up(status, home());
+  base_ = answer().answers.front();
+  if (status == Status::miss) base_ = {};
+  begin_pieces();
 }
 
 void FileWrite::ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)()) {
@@ -77,8 +90,20 @@ bool FileWrite::take_facts() {
   facts_ = {body.size, record.gen, record.seq, record.detail, body.ttl_s, body.replicas};
   if (gen_ == 0) gen_ = facts_.gen;
   if (facts_.gen == gen_ && facts_.chunk_bytes != 0) return true;
-  fail(Status::gone, what(), home());  // unlinked and made anew since
+  if (facts_.chunk_bytes != 0 && may_begin_anew()) {
+    gen_ = facts_.gen;
+    begin_pieces();
+  } else {
+    fail(Status::gone, what(), home());  // unlinked and made anew since
+  }
   return false;
+}
+
+/// Another file has this path since the call began, and nothing was written to either: the call may
+/// as well have begun now, unless it is about that one file.
+bool FileWrite::may_begin_anew() {
+  const bool is_bound = options().if_gen != 0 || spec_.snapshot || spec_.is_replace;
+  return !is_bound && seq_ == 0 && !is_unsure_ && begins_++ < BEGINS_MAX;
 }
 
 /// Ends the call: certain not to be applied, unless a COMMIT has gone out.
@@ -263,6 +288,8 @@ void FileWrite::commit() {
     item.if_size = facts_.chunk_bytes;
     item.ttl_s = facts_.ttl_s;
     item.offset = facts_.replicas;
+    item.gen = base_.gen;
+    item.seen_seq = base_.seq;
   }
   ++commits_;
   ask(wire::Op::commit, std::move(item), [self = self()] { self->take_commit(); });
@@ -274,6 +301,10 @@ void FileWrite::take_commit() {
     case Status::ok:
       return take_committed(answer().answers.front().seq, answer().answers.front().gen);
     case Status::conflict: return conflicted();
+    case Status::gone:
+      if (answer().answers.front().gen == 0 || !may_begin_anew()) break;
+      gen_ = 0;
+      return ask_record(0, 0, &FileWrite::begin_pieces);
     case Status::unknown: return look_for_own_tag();
     case Status::expired:
     case Status::cancelled: return fail(Status::unknown, what(), home());
@@ -284,8 +315,9 @@ void FileWrite::take_commit() {
       if (spec_.is_replace) return fail(status, what(), home());
       merging_ = pieces_.front().chunk;
       return merge_next_chunk();
-    default: return fail(status, what(), home());
+    default: break;
   }
+  fail(status, what(), home());
 }
 
 void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
@@ -296,15 +328,20 @@ void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
   publish();
 }
 
-/// Certain: not applied. An append goes to the new end; a write is committed again as it is.
+/// Certain: not applied. An append goes to the new end; a write is committed again as it is, and a
+/// put on what is there now.
 void FileWrite::conflicted() {
+  if (spec_.is_replace && commits_ < COMMITS_MAX) {
+    base_ = answer().answers.front();
+    return commit();
+  }
   if (spec_.snapshot) return fail(Status::conflict, what(), home());
   if (spec_.is_append) return ask_record(0, 0, &FileWrite::begin_pieces);
   commit_after_conflict();
 }
 
 void FileWrite::commit_after_conflict() {
-  if (commits_ == COMMITS_MAX) return fail(Status::conflict, what(), home());
+  if (commits_ >= COMMITS_MAX || spec_.is_replace) return fail(Status::conflict, what(), home());
   ask_record(0, 0, &FileWrite::commit);
 }
 

@@ -59,6 +59,8 @@ class FileWrite : public RecordCall {
   }
   void ask_record(std::uint64_t offset, std::uint64_t length, void (FileWrite::*then)());
   bool take_facts();
+  void take_base();
+  bool may_begin_anew();
   void give_up(Status status, std::size_t node);
   void begin_pieces();
   void nothing_to_write();
@@ -93,7 +95,8 @@ class FileWrite : public RecordCall {
   const std::uint64_t bytes_;
   std::uint64_t offset_;
   FileFacts facts_;
-  std::uint64_t gen_ = 0;  // of the file that this write began with
+  std::uint64_t gen_ = 0;    // of the file that this write began with
+  wire::ResponseItem base_;  // of a put: what home said of the path, which it takes the place of
   std::uint64_t tag_ = 0;
   std::vector<Piece> pieces_;
   std::vector<std::vector<Copy>> offered_;  // beside sent(): what each request is about
@@ -102,6 +105,7 @@ class FileWrite : public RecordCall {
   std::size_t replicas_ = 1;
   Fault lost_;     // an owner that could not be reached
   Fault refusal_;  // of a piece that nobody has
+  std::size_t begins_ = 0;
   std::size_t commits_ = 0;
   bool is_unsure_ = false;  // a COMMIT was sent, and is not known to be whole
   std::uint64_t seq_ = 0;   // of the COMMIT, once it is known to be applied

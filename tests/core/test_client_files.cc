@@ -270,6 +270,26 @@ TEST_CASE("appends from four threads at once lose nothing") {
   CHECK(std::count(seen.begin(), seen.end(), true) == 100);
 }
 
+TEST_CASE("writes and puts of one path at once are all done, in some order") {
+  LocalCluster cluster(2);
+  auto writer = cluster.client();
+  auto putter = cluster.client();
+  Memory small = random_bytes(1000, 1);
+  Memory large = random_bytes(300'000, 2);
+  const std::vector<Buffer> some{whole(small)};
+  const std::vector<Buffer> all{whole(large)};
+  REQUIRE(end_of(putter->put("/ns/both", all, {})).status == Status::ok);
+
+  for (int round = 0; round < 100; ++round) {
+    const auto put = putter->put("/ns/both", all, {});
+    const auto write = writer->write("/ns/both", 5'000, some, {});
+    const auto append = writer->append("/ns/both", some, {});
+    CHECK(end_of(put).status == Status::ok);
+    CHECK(end_of(write).status == Status::ok);
+    CHECK(end_of(append).status == Status::ok);
+  }
+}
+
 TEST_CASE("overlapping writes of two clients never mix within what a read sees") {
   LocalCluster cluster(3, 256 * MiB);
   auto one = cluster.client();

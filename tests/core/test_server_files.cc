@@ -88,6 +88,31 @@ TEST_CASE("a file's life: create, write, commit, publish, read, truncate, unlink
   }
 }
 
+TEST_CASE("a put that comes late buries nothing that was written since it began") {
+  auto server = start_node();
+  RawPeer peer = RawPeer::greeted(*server);
+  const std::string path = "/ns/put";
+  const auto put_item = [&](const wire::ResponseItem& base, std::uint64_t tag) {
+    wire::Item item = commit_item(path, base, tag, 0, 100);
+    item.flags = wire::ITEM_REPLACE;
+    item.if_size = 1 * MiB;
+    return item;
+  };
+  const auto before = meta_of(peer, path).answer;
+  REQUIRE(before.status == Status::gone);
+  const auto first = peer.answer(Op::commit, put_item(before, 21));
+  REQUIRE(first.status == Status::ok);
+
+  CHECK(peer.answer(Op::commit, put_item(before, 22)).status == Status::conflict);
+  const auto second = peer.answer(Op::commit, put_item(first, 23));
+  CHECK(second.status == Status::ok);
+  CHECK(peer.answer(Op::commit, put_item(first, 24)).status == Status::conflict);
+  CHECK(peer.answer(Op::unlink, named(path)).status == Status::ok);
+  CHECK(peer.answer(Op::commit, put_item(second, 25)).status == Status::conflict);
+  CHECK(peer.answer(Op::commit, put_item(before, 26)).status == Status::conflict);
+  CHECK(meta_of(peer, path).answer.status == Status::gone);
+}
+
 TEST_CASE("create answers what is there, or conflict when it must be absent") {
   auto server = start_node();
   RawPeer peer = RawPeer::greeted(*server);
