@@ -14,7 +14,7 @@ from pathlib import Path
 from chaos.history import ETCD
 from chaos.operation import Step
 from chaos.run import Verdict, run
-from chaos.schedule import FILE_BYTES, LANES, LEASE_S, PATHS, Fault, Schedule, World, schedule_of
+from chaos.schedule import LANES, LEASE_S, PATHS, Fault, Schedule, World, schedule_of
 from chaos.violation import Violation
 from gd2fs._core import placement_order
 
@@ -115,7 +115,7 @@ def _late_copies() -> Iterator[Schedule]:
         pause = Fault("pause", 1.15, 1.35, backup)
         faults = [pause, Fault("kill", 2.6, 2.5, home)]
         made = schedule_of(seed, World(provider="etcd", replicas=2), faults)
-        yield _with_truncates(made, path, ((0, 1.22, FILE_BYTES), (LANES, 1.3, 0)))
+        yield _with_truncates(made, path, ((0, 1.22, 4096), (LANES, 1.3, 0)))
 
 
 def _with_truncates(
