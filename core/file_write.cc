@@ -267,6 +267,7 @@ FileWrite::Fault FileWrite::take_staged(const Copy& copy, Status status) {
       return {status, copy.node};
     case Status::full:
       piece.asked |= bit;
+      lost_ = {status, copy.node};
       if (++piece.refused < replicas_) return {};
       return piece.copies != 0 ? Fault{} : Fault{status, copy.node};
     default: return {status, copy.node};

@@ -103,7 +103,7 @@ class FileWrite : public RecordCall {
   std::vector<Copy> staged_;
   RoutesRef routes_;  // by which the owners of the pieces are chosen
   std::size_t replicas_ = 1;
-  Fault lost_;     // an owner that could not be reached
+  Fault lost_;     // an owner that could not be reached, or has no room
   Fault refusal_;  // of a piece that nobody has
   std::size_t begins_ = 0;
   std::size_t commits_ = 0;

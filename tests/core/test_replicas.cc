@@ -405,3 +405,15 @@ TEST_CASE("a map that changes in the middle of calls on files is followed") {
     }
   }
 }
+
+TEST_CASE("a file for which no node has room is full, however many copies it shall have") {
+  LocalCluster cluster(1, 8 * MiB);
+  auto client = cluster.client();
+  set_replicas(cluster, *client, 2);
+  Memory value = random_bytes(32 * MiB, 1);
+  const std::vector<Buffer> from{whole(value)};
+
+  const auto put = client->put(PATH, from, {.timeout_ms = 600'000, .chunk_bytes = 32 * MiB});
+
+  CHECK(end_of(put).status == Status::full);
+}
