@@ -126,6 +126,9 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
   if (!network) return network;
   auto from = bootstrap(options, (*network)->link_options_.hello);
   if (!from) return from.error();
+  if (Placement(from->map).is_empty())
+    return Error{"no node belongs to cluster `" + options.cluster + "` now",
+                 "wait until one has joined: `gd2fs cluster status` says so", Status::unavailable};
   (*network)->begin(from->map, std::move(from->host));
   return network;
 }
@@ -156,6 +159,8 @@ void Network::take_map(const wire::Map& map) {
   auto routes = std::make_shared<Routes>();
   routes->map = map;
   routes->placement = Placement(map);
+  // All have left, or their leases are over: whoever is there still is reached by the map before.
+  if (routes_ != nullptr && routes->placement.is_empty()) return;
   routes->since_ms = now_ms();
   std::vector<bool> is_member(links_.size());
   for (const wire::MapNode& node : map.nodes) {

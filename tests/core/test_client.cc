@@ -391,6 +391,29 @@ TEST_CASE("a client follows the map: a node leaves, and comes back") {
   CHECK(batch.room == batch.values);
 }
 
+TEST_CASE("a map without any node leaves clients with the one before") {
+  LocalCluster cluster(2);
+  auto client = cluster.client();
+  Batch batch(64, 1000, 1000);
+  CHECK(count_of(end_of(client->put_pages("ns", batch.keys, batch.from(), {})), Status::ok) == 64);
+
+  cluster.change([](wire::Map& map) {
+    for (wire::MapNode& node : map.nodes) node.state = wire::NodeState::gone;
+  });
+  const auto late = Client::connect(cluster.options());
+  CHECK_FALSE(late);
+  CHECK(client->map().epoch == 1);
+  CHECK(count_of(end_of(client->get_pages("ns", batch.keys, batch.into(), {})), Status::ok) == 64);
+  CHECK(end_of(client->stat("/ns/file", {.timeout_ms = 300})).status != Status::ok);
+  CHECK(end_of(client->create("/ns/file", {.timeout_ms = 300})).status != Status::ok);
+
+  cluster.change([](wire::Map& map) {
+    for (wire::MapNode& node : map.nodes) node.state = wire::NodeState::active;
+  });
+  CHECK(eventually([&] { return client->map().epoch == 3; }));
+  CHECK(count_of(end_of(client->get_pages("ns", batch.keys, batch.into(), {})), Status::ok) == 64);
+}
+
 TEST_CASE("a client meets a node that was not there when it began") {
   LocalCluster cluster(1);
   auto client = cluster.client();
