@@ -36,7 +36,8 @@ inline constexpr std::size_t NODE_NAME_BYTES_MAX = 128;
 inline constexpr std::size_t NODES_MAX = 1024;
 inline constexpr std::size_t REPLICAS_MAX = 8;          // copies of one piece or record
 inline constexpr std::size_t MAP_NAMESPACES_MAX = 256;  // with copies of their own count
-inline constexpr std::size_t MAPS_KEPT = 16;            // of the newest, on every node
+// Of the newest, on every node: so many changes may come before it has looked at all its records.
+inline constexpr std::size_t MAPS_KEPT = 64;
 
 // Wire.
 inline constexpr std::size_t HEADER_BYTES = 32;
