@@ -59,6 +59,9 @@ class Proxy:
             _reset(writer)
             return
         self._open |= {writer, far_writer}
+        if self._mode == "reset":  # the order came while it connected
+            _reset(writer)
+            _reset(far_writer)
         ways = [
             self._carry(number, reader, far_writer),
             self._carry(number, far_reader, writer),
