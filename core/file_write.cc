@@ -332,18 +332,11 @@ void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
 /// Certain: not applied. An append goes to the new end; a write is committed again as it is, and a
 /// put on what is there now.
 void FileWrite::conflicted() {
-  if (spec_.is_replace && commits_ < COMMITS_MAX) {
-    base_ = answer().answers.front();
-    return commit();
-  }
-  if (spec_.snapshot) return fail(Status::conflict, what(), home());
   if (spec_.is_append) return ask_record(0, 0, &FileWrite::begin_pieces);
-  commit_after_conflict();
-}
-
-void FileWrite::commit_after_conflict() {
-  if (commits_ >= COMMITS_MAX || spec_.is_replace) return fail(Status::conflict, what(), home());
-  ask_record(0, 0, &FileWrite::commit);
+  if (spec_.snapshot || commits_ >= COMMITS_MAX) return fail(Status::conflict, what(), home());
+  if (!spec_.is_replace) return ask_record(0, 0, &FileWrite::commit);
+  base_ = answer().answers.front();
+  commit();
 }
 
 /// The answer to the COMMIT is lost: it is never sent again, the record says what became of it.

@@ -75,7 +75,6 @@ class FileWrite : public RecordCall {
   void take_commit();
   void take_committed(std::uint64_t seq, std::uint64_t gen);
   void conflicted();
-  void commit_after_conflict();
   void look_for_own_tag();
   void take_look();
   void publish();
