@@ -78,4 +78,15 @@ inline constexpr std::size_t FILLING_PER_CONNECTION_SHARE =
 inline constexpr std::size_t EVICT_SLACK_BYTES =
     64 * MiB;  // one allocation evicts at most its size plus this
 
+// The disk tier.
+inline constexpr std::size_t DISK_SEGMENT_BYTES = 256 * MiB;  // one file of the log
+inline constexpr std::size_t DISK_SEGMENTS_MIN = 8;           // of a place: else they are smaller
+inline constexpr std::size_t DISK_BYTES_MIN = 8 * MiB;        // of a place
+inline constexpr std::size_t DISK_DEPTH = 16;                 // reads and writes in flight
+inline constexpr std::size_t DISK_DEPTH_MAX = 256;
+inline constexpr std::size_t DISK_PLACES_MAX = 16;
+// Accepted and not yet on its way to the disk; a single record always is.
+inline constexpr std::size_t DISK_QUEUE_BYTES = 64 * MiB;
+inline constexpr std::uint32_t DISK_RETRY_MS = 10'000;  // a place that failed is tried again
+
 }  // namespace gd2fs
