@@ -89,4 +89,9 @@ inline constexpr std::size_t DISK_PLACES_MAX = 16;
 inline constexpr std::size_t DISK_QUEUE_BYTES = 64 * MiB;
 inline constexpr std::uint32_t DISK_RETRY_MS = 10'000;  // a place that failed is tried again
 
+// Rules of namespaces.
+inline constexpr std::size_t EVICTION_CLASSES = 8;  // 0 goes first
+inline constexpr std::uint8_t EVICTION_CLASS_DEFAULT = 3;
+inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;  // that have rules of their own
+
 }  // namespace gd2fs
