@@ -5,9 +5,9 @@
 //                     `-> the cleaner needs the room: lost
 //
 // All of it is asynchronous. What is handed over is called back exactly once, on the disk's own
-// threads or, when it is refused at once, on the caller's; never under a lock of the disk. Calls
-// of Disk from within a callback are allowed, but for its end. A callback should be short: it holds
-// up the I/O that comes next.
+// threads: never before the call has returned, never under a lock of the disk. Callbacks may call
+// what they like but the disk's end, and should be short: each holds up the I/O that comes next.
+// The calls themselves only queue, take one short lock, and may be made under locks of the caller.
 //
 // Runs of memory are grains of the arena: each starts at a multiple of GRAIN_BYTES, all but the
 // last are whole grains long, and the rest of the last one's grain belongs to it too: it is written
@@ -29,9 +29,7 @@
 namespace gd2fs {
 
 namespace disk {
-class DiskIo;   // the seam to the kernel, see io.h
-class Engine;   // what is behind the face, see engine.h
-class Segment;  // a stretch of the log, see segment.h
+class DiskIo;  // the seam to the kernel, see io.h
 }  // namespace disk
 
 /// One folder, best on a device of its own.
@@ -68,29 +66,27 @@ struct DiskPiece {
 };
 
 /// One whole record on the disk. It stays the same one when the cleaner moves it. Letting go of the
-/// last reference says nothing about the disk.
+/// last reference says nothing about the disk. A disk derives its own from it.
 class DiskCopy {
  public:
+  DiskCopy(const DiskCopy&) = delete;
+  DiskCopy& operator=(const DiskCopy&) = delete;
+  virtual ~DiskCopy() = default;
+
   /// Of the piece.
   std::uint64_t length() const noexcept { return length_; }
   /// What it takes of the disk, its header included.
-  std::uint64_t disk_bytes() const noexcept;
+  std::uint64_t disk_bytes() const noexcept { return disk_bytes_; }
+  /// False: lost or struck, for good. True may be so no more a moment later.
+  bool is_here() const noexcept { return is_here_.load(std::memory_order_acquire); }
+
+ protected:
+  DiskCopy(std::uint64_t length, std::uint64_t disk_bytes)
+      : length_(length), disk_bytes_(disk_bytes) {}
+  std::atomic<bool> is_here_{true};
 
  private:
-  friend class disk::Engine;
-  friend class disk::Segment;
-  std::uint64_t length_ = 0;
-  std::uint64_t serial_ = 0;        // the order of writing, the same after a move
-  std::uint32_t header_bytes_ = 0;  // whole grains
-  std::atomic<std::uint32_t> used_s_{0};
-
-  // Guarded by the engine's lock.
-  enum class State : std::uint8_t { here, struck, lost };
-  State state_ = State::here;
-  bool is_moving_ = false;
-  std::uint64_t offset_ = 0;          // in its segment
-  disk::Segment* segment_ = nullptr;  // of the engine; null once it is lost or struck
-  std::weak_ptr<void> owner_;         // of the caller
+  const std::uint64_t length_, disk_bytes_;
 };
 using DiskCopyRef = std::shared_ptr<DiskCopy>;
 
@@ -144,7 +140,7 @@ class Disk {
   static Result<std::unique_ptr<Disk>> open(const DiskOptions& options, const Visit& visit,
                                             std::unique_ptr<disk::DiskIo> io);
   /// What is in flight ends first; what only waits is called back with `cancelled`.
-  ~Disk();
+  virtual ~Disk() = default;
 
   /// Puts a record at the end of the log. `runs` hold `piece.length` bytes, and stay as they are
   /// until `done`; `keep` lives until then.
@@ -153,39 +149,35 @@ class Disk {
   /// retry: too much waits already, the device or the rate limit is slower than the callers.
   /// full: larger than a place can ever take. unavailable: no place can be written to, or the write
   /// failed. cancelled: the disk is being closed.
-  void write(DiskPiece piece, ConstRuns runs, std::shared_ptr<const void> keep, Written done);
+  virtual void write(DiskPiece piece, ConstRuns runs, std::shared_ptr<const void> keep,
+                     Written done) = 0;
 
   /// Reads `runs`' bytes from `offset` of a piece on, a multiple of GRAIN_BYTES. They come as they
   /// are: the caller verifies the hashes. miss: the copy was lost or struck, or reading failed.
-  void read(const DiskCopyRef& copy, std::uint64_t offset, Runs runs, std::shared_ptr<void> keep,
-            Done done);
+  virtual void read(const DiskCopyRef& copy, std::uint64_t offset, Runs runs,
+                    std::shared_ptr<void> keep, Done done) = 0;
 
-  /// Never again, not after a restart either, once `done` has said so (it may be empty). ok: also
+  /// Never again, not after a restart either once `done` has said ok (it may be empty). ok: also
   /// when the copy was lost before. unavailable: the device refuses; it is tried again when it is
   /// written to again, and until then a restart may bring the record back.
-  void strike(const DiskCopyRef& copy, Done done = {});
+  virtual void strike(const DiskCopyRef& copy, Done done) = 0;
+  void strike(const DiskCopyRef& copy) { strike(copy, {}); }
 
   /// All that was written and struck by calls before this one is on the device, as far as it says
   /// the truth. unavailable: a place did not sync.
-  void flush(Done done);
+  virtual void flush(Done done) = 0;
 
-  /// Its bytes were of use: the cleaner lets go of others first. Cheap, takes no lock.
-  void used(const DiskCopyRef& copy) noexcept;
-  /// False: lost or struck. True may be so no more a moment later.
-  bool is_here(const DiskCopyRef& copy) const;
+  /// Its bytes were of use: the cleaner lets go of others first. Takes no lock.
+  virtual void used(const DiskCopyRef& copy) noexcept = 0;
   /// What `lost` gets with the copy; the last one given counts. Held weakly.
-  void set_owner(const DiskCopyRef& copy, std::weak_ptr<void> owner);
+  virtual void set_owner(const DiskCopyRef& copy, std::weak_ptr<void> owner) = 0;
   /// Called when the cleaner has let a copy go, or found it damaged. Set once, before `write`.
-  void set_lost(std::function<void(DiskCopyRef, std::shared_ptr<void> owner)> lost);
+  using Lost = std::function<void(DiskCopyRef, std::shared_ptr<void> owner)>;
+  virtual void set_lost(Lost lost) = 0;
 
   /// At once; 0: no limit.
-  void set_write_rate(std::uint64_t bytes_per_s);
-  DiskCounts counts() const;
-
-  explicit Disk(std::unique_ptr<disk::Engine> engine);  // for `open` alone
-
- private:
-  std::unique_ptr<disk::Engine> engine_;
+  virtual void set_write_rate(std::uint64_t bytes_per_s) = 0;
+  virtual DiskCounts counts() const = 0;
 };
 
 }  // namespace gd2fs
