@@ -85,7 +85,7 @@ void Mover::advise_one(const std::shared_ptr<Advice>& advice, std::size_t at) {
     piece->set_replicas(static_cast<std::uint8_t>(item.sink));
     if (has(owners_of(*view_, *piece, piece->replicas()), node_.id)) {
       answer.status = Status::have;
-    } else if (node_.store->drop(piece)) {
+    } else if (node_.store->drop(piece, Cause::advice)) {
       answer.length += piece->length();
     }
   }

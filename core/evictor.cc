@@ -13,9 +13,13 @@ constexpr auto TICK = std::chrono::milliseconds(250);  // how late what has expi
 
 }  // namespace
 
-Evictor::Evictor(Index& index, Account& account, std::uint64_t above_bytes,
+Evictor::Evictor(Index& index, Account& account, Spaces& spaces, std::uint64_t above_bytes,
                  std::uint64_t below_bytes)
-    : index_(index), account_(account), above_bytes_(above_bytes), below_bytes_(below_bytes) {
+    : index_(index),
+      account_(account),
+      spaces_(spaces),
+      above_bytes_(above_bytes),
+      below_bytes_(below_bytes) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -28,8 +32,8 @@ Evictor::~Evictor() {
   thread_.join();
 }
 
-std::uint64_t Evictor::evict_one() {
-  PieceRef victim = index_.take_victim();
+std::uint64_t Evictor::evict_one(Space* only, const Reason& reason) {
+  PieceRef victim = index_.take_victim(only, reason);
   if (victim == nullptr) return 0;
   const std::uint64_t bytes = victim->taken_bytes();
   victim.reset();
@@ -44,12 +48,19 @@ void Evictor::note_used(std::uint64_t used_bytes) {
   wake_.notify_one();
 }
 
+void Evictor::note_rules() {
+  is_wanted_ = true;
+  const std::lock_guard lock(mutex_);
+  wake_.notify_one();
+}
+
 void Evictor::run() {
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
     wake_.wait_for(lock, TICK, [this] { return is_stopping_ || is_wanted_; });
     lock.unlock();
     expire();
+    evict_over_quota();
     if (is_wanted_.exchange(false)) evict_down();
     lock.lock();
   }
@@ -67,7 +78,17 @@ void Evictor::expire() {
 // helps himself.
 void Evictor::evict_down() {
   while (!is_stopping_ && account_.used_bytes() > below_bytes_) {
-    if (evict_one() == 0) return;
+    if (evict_one(nullptr, {Cause::evicted}) == 0) return;
+  }
+}
+
+// A quota that was lowered. What comes in is kept under it by whoever reserves.
+void Evictor::evict_over_quota() {
+  for (std::size_t lane = 0; lane < spaces_.count(); ++lane) {
+    Space& space = spaces_.at(lane);
+    while (!is_stopping_ && space.is_over_quota()) {
+      if (evict_one(&space, {Cause::over_quota, space.name()}) == 0) break;
+    }
   }
 }
 

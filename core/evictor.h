@@ -19,13 +19,17 @@ namespace gd2fs {
 class Evictor {
  public:
   /// Starts at `above_bytes` in use, stops at `below_bytes`.
-  Evictor(Index& index, Account& account, std::uint64_t above_bytes, std::uint64_t below_bytes);
+  Evictor(Index& index, Account& account, Spaces& spaces, std::uint64_t above_bytes,
+          std::uint64_t below_bytes);
   ~Evictor();  // joins the thread
 
   /// Frees one piece; how many bytes that gave back. 0: everything is held, young or half-written.
-  std::uint64_t evict_one();
+  /// `only`: of this space. `for_whom`: the namespace that needs the room, or nothing.
+  std::uint64_t evict_one(Space* only, const Reason& reason);
   /// Tells the thread how much is in use now.
   void note_used(std::uint64_t used_bytes);
+  /// Rules have changed: a quota may be less than what is there.
+  void note_rules();
 
   std::uint64_t below_bytes() const noexcept { return below_bytes_; }
   std::uint64_t evicted_pieces() const noexcept { return pieces_.load(); }
@@ -35,9 +39,11 @@ class Evictor {
   void run();
   void expire();
   void evict_down();
+  void evict_over_quota();
 
   Index& index_;
   Account& account_;
+  Spaces& spaces_;
   const std::uint64_t above_bytes_;
   const std::uint64_t below_bytes_;
   std::atomic<std::uint64_t> pieces_{0};

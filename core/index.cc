@@ -9,7 +9,7 @@
 #include <set>
 
 #include "assertion.h"
-#include "eviction/lru.h"
+#include "eviction/lanes.h"
 #include "file_table.h"
 #include "name.h"
 #include "page_table.h"
@@ -25,7 +25,6 @@ constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lo
 constexpr std::size_t REMOVED_PER_STEP = 64;
 constexpr std::size_t WARM_LOT = 32;               // look-ups prefetched side by side
 constexpr std::size_t WARM_PAGES_MIN = 64 * 1024;  // fewer are in a core's caches, or near
-constexpr std::uint64_t NEVER = ~std::uint64_t{0};
 
 std::int64_t clock_ms(clockid_t clock) noexcept {
   timespec now{};
@@ -44,42 +43,43 @@ std::uint64_t random_seed() {
 struct Index::Shard {
   using ByTime = std::set<std::pair<std::int64_t, Piece*>>;
 
-  // Guards: everything below but `oldest_ns`. Held for arithmetic only; under it at most the
-  // account's lock is taken.
+  Shard(Spaces& spaces, std::size_t number) : lanes(spaces, number) {}
+
+  // Guards: everything below. Held for arithmetic only; under it at most the account's lock, those
+  // of the spaces or that of the departures is taken.
   mutable std::mutex mutex;
   PageTable pages;
   FileTable files;
-  Lru policy;
+  Lanes lanes;
   ByTime staged;    // by when they were staged
   ByTime expiring;  // by when their time to live ends
-  std::atomic<std::uint64_t> oldest_ns{
-      NEVER};  // when the policy's candidate was last used: a hint without the lock
-
-  void note_oldest() noexcept {
-    const EvictionHook* const oldest = policy.candidate();
-    oldest_ns.store(oldest == nullptr ? NEVER : oldest->used_ns, std::memory_order_relaxed);
-  }
 };
 
 Index::Moment Index::Moment::now() noexcept {
   return {clock_ms(CLOCK_BOOTTIME), gd2fs::steady_ns()};
 }
 
-Index::Index(Account& account, Ledger& ledger)
-    : account_(account), ledger_(ledger), seed_(random_seed()) {
-  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+Index::Index(Account& account, Ledger& ledger, Spaces& spaces, Departures& departures)
+    : account_(account),
+      ledger_(ledger),
+      spaces_(spaces),
+      departures_(departures),
+      seed_(random_seed()) {
+  for (std::size_t number = 0; number < SHARDS; ++number)
+    shards_[number] = std::make_unique<Shard>(spaces, number);
 }
 
 Index::~Index() { clear_all(); }
 
 void Index::clear_all() {
   for (auto& shard : shards_) {
-    for (;;) {
-      PieceRef last;
-      const std::lock_guard lock(shard->mutex);
-      EvictionHook* const hook = shard->policy.candidate();
-      if (hook == nullptr) break;
-      last = retire(*shard, *hook->piece);
+    Removed removed;
+    const auto take = [&](Piece& piece) { removed.push_back(retire(*shard, piece, {})); };
+    const std::lock_guard lock(shard->mutex);
+    for (std::size_t bucket = 0; bucket < shard->pages.buckets(); ++bucket)
+      shard->pages.visit(bucket, take);
+    while (const std::string* const name = shard->files.next_name("")) {
+      for (Piece* const piece : shard->files.some_of(*name, REMOVED_PER_STEP)) take(*piece);
     }
   }
 }
@@ -91,7 +91,7 @@ bool Index::add_page(const PieceRef& page, Removed& removed) {
   const std::lock_guard lock(shard.mutex);
   if (Piece* const other = shard.pages.find(page->name_, page->name_hash_)) {
     if (other->expires_ms_ == 0 || other->expires_ms_ > now.boottime_ms) return false;
-    removed.push_back(retire(shard, *other));
+    removed.push_back(retire(shard, *other, {Cause::expired}));
     ++expired_;
   }
   shard.pages.add(*page);
@@ -110,7 +110,7 @@ bool Index::add_staged(const PieceRef& piece, Removed& removed) {
     const auto oldest = std::min_element(
         chunk->begin(), chunk->end(),
         [](const auto& a, const auto& b) { return a.piece->staged_ms_ < b.piece->staged_ms_; });
-    removed.push_back(retire(shard, *oldest->piece));
+    removed.push_back(retire(shard, *oldest->piece, {Cause::superseded}));
   }
   shard.files.add(*piece);
   enter(shard, piece, PieceState::staged, now);
@@ -133,7 +133,8 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   account_.move(Use::staged, Use::live, piece->taken_bytes());
   ++pieces_;
   if (is_planted("serve_old_copy")) return found;  // it needs old copies
-  for (Piece* const old : shard.files.covered_by(*piece)) removed.push_back(retire(shard, *old));
+  for (Piece* const old : shard.files.covered_by(*piece))
+    removed.push_back(retire(shard, *old, {Cause::superseded}));
   return found;
 }
 
@@ -230,38 +231,38 @@ void Index::walk(Cursor& cursor,
 }
 
 std::uint64_t Index::oldest_ns() const noexcept {
-  std::uint64_t oldest = NEVER;
-  for (const auto& shard : shards_)
-    oldest = std::min(oldest, shard->oldest_ns.load(std::memory_order_relaxed));
-  return oldest;
+  const auto next = spaces_.choose(nullptr, NEVER_NS);
+  return next ? next->pick.used_ns : NEVER_NS;
 }
 
-PieceRef Index::take_page(std::string_view name) {
+PieceRef Index::take_page(std::string_view name, const Reason& reason) {
   const std::uint64_t hash = hash_of(name);
   Shard& shard = shard_of(hash);
   const std::lock_guard lock(shard.mutex);
   Piece* const piece = shard.pages.find(name, hash);
-  return piece == nullptr ? nullptr : retire(shard, *piece);
+  return piece == nullptr ? nullptr : retire(shard, *piece, reason);
 }
 
-PieceRef Index::take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag) {
+PieceRef Index::take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                           const Reason& reason) {
   Shard& shard = shard_of(hash_of(name));
   const std::lock_guard lock(shard.mutex);
   Piece* const piece = shard.files.find(name, chunk, tag);
-  return piece == nullptr ? nullptr : retire(shard, *piece);
+  return piece == nullptr ? nullptr : retire(shard, *piece, reason);
 }
 
-PieceRef Index::take(const PieceRef& piece) {
+PieceRef Index::take(const PieceRef& piece, const Reason& reason) {
   Shard& shard = shard_of(hash_of(piece->name_));
   const std::lock_guard lock(shard.mutex);
-  return piece->indexed_ == nullptr ? nullptr : retire(shard, *piece);
+  return piece->indexed_ == nullptr ? nullptr : retire(shard, *piece, reason);
 }
 
-void Index::take_some_of_file(std::string_view name, std::size_t count_max, Removed& removed) {
+void Index::take_some_of_file(std::string_view name, std::size_t count_max, const Reason& reason,
+                              Removed& removed) {
   Shard& shard = shard_of(hash_of(name));
   const std::lock_guard lock(shard.mutex);
   for (Piece* const piece : shard.files.some_of(name, count_max))
-    removed.push_back(retire(shard, *piece));
+    removed.push_back(retire(shard, *piece, reason));
 }
 
 void Index::take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed) {
@@ -270,55 +271,74 @@ void Index::take_expired(std::int64_t boottime_ms, std::size_t count_max, Remove
     while (removed.size() < count_max && !shard->expiring.empty()) {
       const auto [expires_ms, piece] = *shard->expiring.begin();
       if (expires_ms > boottime_ms) break;
-      removed.push_back(retire(*shard, *piece));
+      removed.push_back(retire(*shard, *piece, {Cause::expired}));
       ++expired_;
     }
   }
 }
 
-// Oldest first over all shards: from the shard whose candidate is oldest, as long as no other
-// shard's is older.
-PieceRef Index::take_victim() {
+// What is held or young is passed over, and counts as used from `now` on: when nothing before that
+// is left, all of it is.
+PieceRef Index::take_victim(Space* only, const Reason& reason) {
   const Moment now = Moment::now();
   for (std::size_t looked = 0; looked < LOOKED_MAX;) {
-    Shard* oldest = nullptr;
-    std::uint64_t first_ns = NEVER, second_ns = NEVER;
-    for (const auto& shard : shards_) {
-      const std::uint64_t used_ns = shard->oldest_ns.load(std::memory_order_relaxed);
-      if (used_ns < first_ns) {
-        second_ns = std::exchange(first_ns, used_ns);
-        oldest = shard.get();
-      } else {
-        second_ns = std::min(second_ns, used_ns);
-      }
-    }
-    // Everything was used or passed over since we began: all of it is held.
-    if (oldest == nullptr || first_ns >= now.steady_ns) return nullptr;
-    if (PieceRef victim = victim_of(*oldest, now, std::min(second_ns, now.steady_ns - 1), looked))
-      return victim;
+    const auto choice = spaces_.choose(only, now.steady_ns);
+    if (!choice) return nullptr;
+    if (PieceRef victim = victim_of(*choice, now, reason, looked)) return victim;
   }
   return nullptr;
 }
 
-PieceRef Index::victim_of(Shard& shard, Moment now, std::uint64_t until_ns, std::size_t& looked) {
+PieceRef Index::victim_of(const Spaces::Choice& choice, Moment now, const Reason& reason,
+                          std::size_t& looked) {
+  Shard& shard = *shards_[choice.pick.shard];
   const std::lock_guard lock(shard.mutex);
-  PieceRef victim;
-  for (; looked < LOOKED_MAX; ++looked) {
-    EvictionHook* const hook = shard.policy.candidate();
-    if (hook == nullptr || hook->used_ns > until_ns) break;
+  EvictionPolicy* const order = shard.lanes.order_of(*choice.space, choice.policy);
+  for (; order != nullptr && looked < LOOKED_MAX; ++looked) {
+    EvictionHook* const hook = order->head(choice.pick.queue);
+    if (hook == nullptr || hook->used_ns > choice.pick.until_ns) break;
     Piece& piece = *hook->piece;
     const bool is_young =
         piece.state() == PieceState::staged && now.boottime_ms - piece.staged_ms_ < STAGED_MS;
     // Nobody gets a new reference but under this lock: when ours is the only one, it stays so.
-    if (!is_young && piece.indexed_.use_count() == 1) {
-      victim = retire(shard, piece);
-      break;
+    if (is_young || piece.indexed_.use_count() > 1) {
+      order->passed_over(*hook, now.steady_ns);
+    } else if (order->is_let_go(*hook, gd2fs::steady_ns())) {
+      shard.lanes.evict(piece);
+      return retire(shard, piece, reason);
     }
-    shard.policy.passed_over(*hook, now.steady_ns);
   }
   ++looked;
-  shard.note_oldest();
-  return victim;
+  return nullptr;
+}
+
+Status Index::pin(const PieceRef& piece) {
+  Shard& shard = shard_of(hash_of(piece->name_));
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ == nullptr) return Status::miss;
+  return shard.lanes.pin(*piece) ? Status::ok : Status::full;
+}
+
+void Index::unpin(const PieceRef& piece) {
+  Shard& shard = shard_of(hash_of(piece->name_));
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ != nullptr) shard.lanes.unpin(*piece, gd2fs::steady_ns());
+}
+
+// First the orders, oldest first; then what is in none, pinned, say.
+void Index::settle_spaces() {
+  const std::uint64_t now_ns = gd2fs::steady_ns();
+  for (auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex);
+    for (std::size_t lane = 0; lane < spaces_.count(); ++lane)
+      shard->lanes.settle(spaces_.at(lane), now_ns);
+    for (std::size_t bucket = 0; bucket < shard->pages.buckets(); ++bucket)
+      shard->pages.visit(bucket, [&](Piece& page) { shard->lanes.settle(page); });
+    FilePlace place;
+    while (shard->files.visit(place, BUCKETS_PER_STEP,
+                              [&](Piece& piece) { shard->lanes.settle(piece); })) {
+    }
+  }
 }
 
 void Index::visit_pages(std::string_view name_space,
@@ -354,7 +374,7 @@ std::size_t Index::clear(std::string_view name_space,
         for (; bucket < end && removed.size() < REMOVED_PER_STEP; ++bucket) {
           shard->pages.visit(bucket, [&](Piece& page) {
             if (namespace_of(page.name_, true) == name_space)
-              removed.push_back(retire(*shard, page));
+              removed.push_back(retire(*shard, page, {Cause::dropped}));
           });
         }
       }
@@ -376,7 +396,7 @@ void Index::clear_files(Shard& shard, std::string_view name_space,
       const std::string* name = shard.files.next_name(prefix);
       if (name == nullptr || !name->starts_with(prefix)) return;
       for (Piece* const piece : shard.files.some_of(*name, REMOVED_PER_STEP))
-        removed.push_back(retire(shard, *piece));
+        removed.push_back(retire(shard, *piece, {Cause::dropped}));
     }
     count += removed.size();
     release(removed);
@@ -417,12 +437,11 @@ void Index::enter(Shard& shard, const PieceRef& piece, PieceState state, Moment 
   else
     shard.staged.insert({piece->staged_ms_, piece.get()});
   if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
-  shard.policy.add(piece->use_, *piece, now.steady_ns, now.steady_ns - piece->idle_ns_);
-  shard.note_oldest();
+  shard.lanes.add(*piece, now.steady_ns, now.steady_ns - piece->idle_ns_);
 }
 
 // Live or staged -> zombie: found by nobody from here on, freed when the last reference goes.
-PieceRef Index::retire(Shard& shard, Piece& piece) {
+PieceRef Index::retire(Shard& shard, Piece& piece, const Reason& reason) {
   const PieceState state = piece.state();
   if (piece.is_page_)
     shard.pages.remove(piece);
@@ -433,8 +452,8 @@ PieceRef Index::retire(Shard& shard, Piece& piece) {
   else
     --(piece.is_page_ ? pages_ : pieces_);
   if (piece.expires_ms_ != 0) shard.expiring.erase({piece.expires_ms_, &piece});
-  shard.policy.remove(piece.use_);
-  shard.note_oldest();
+  shard.lanes.remove(piece);
+  departures_.note(piece, reason);
   account_.move(state == PieceState::live ? Use::live : Use::staged, Use::zombie,
                 piece.taken_bytes());
   // Either we see the records here, or the one who writes them sees the zombie: they are struck in
@@ -449,14 +468,11 @@ PieceRef Index::retire(Shard& shard, Piece& piece) {
 PieceRef Index::give(Shard& shard, Piece* piece, bool is_use, PieceRef& expired) {
   if (piece == nullptr) return nullptr;
   if (piece->expires_ms_ != 0 && piece->expires_ms_ <= clock_ms(CLOCK_BOOTTIME)) {
-    expired = retire(shard, *piece);
+    expired = retire(shard, *piece, {Cause::expired});
     ++expired_;
     return nullptr;
   }
-  if (is_use) {
-    shard.policy.use(piece->use_, steady_ns());
-    shard.note_oldest();
-  }
+  if (is_use) shard.lanes.use(*piece, steady_ns());
   return piece->indexed_;
 }
 

@@ -16,7 +16,9 @@
 
 #include "account.h"
 #include "cursor.h"
+#include "departures.h"
 #include "error.h"
+#include "eviction/space.h"
 #include "ledger.h"
 #include "piece.h"
 
@@ -33,7 +35,7 @@ class Index {
     static Moment now() noexcept;
   };
 
-  Index(Account& account, Ledger& ledger);
+  Index(Account& account, Ledger& ledger, Spaces& spaces, Departures& departures);
   ~Index();
   void clear_all();  // when everything ends
 
@@ -64,17 +66,25 @@ class Index {
   std::uint64_t oldest_ns() const noexcept;
 
   /// These answer the removed piece, or nothing when it was not there.
-  PieceRef take_page(std::string_view name);
-  PieceRef take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
+  PieceRef take_page(std::string_view name, const Reason& reason);
+  PieceRef take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                      const Reason& reason);
   /// Nothing when it is no longer the indexed one.
-  PieceRef take(const PieceRef& piece);
+  PieceRef take(const PieceRef& piece, const Reason& reason);
   /// Up to `count_max` pieces of a file.
-  void take_some_of_file(std::string_view name, std::size_t count_max, Removed& removed);
+  void take_some_of_file(std::string_view name, std::size_t count_max, const Reason& reason,
+                         Removed& removed);
   /// Up to `count_max` pages and pieces whose time to live is over.
   void take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed);
-  /// The least recently used one that nobody refers to and that is not young and staged. Nothing:
-  /// none was found among those looked at, a bounded number.
-  PieceRef take_victim();
+  /// The next one by the policies, of one space or of all, that nobody refers to and that is not
+  /// young and staged. Nothing: none was found among those looked at, a bounded number.
+  PieceRef take_victim(Space* only, const Reason& reason);
+  /// See Store.
+  Status pin(const PieceRef& piece);
+  void unpin(const PieceRef& piece);
+  /// The rules of namespaces have changed: every piece goes into the order where it belongs now. A
+  /// shard's lock is held for a walk through its pieces.
+  void settle_spaces();
 
   /// Walks all pages of a namespace, a few at a time under the lock; the visitor must not call the
   /// index. Pages that come or go meanwhile may be missed; one may be seen twice when its shard
@@ -93,19 +103,22 @@ class Index {
 
  private:
   struct Shard;
-  static constexpr std::size_t SHARDS = 64;
+  static constexpr std::size_t SHARDS = INDEX_SHARDS;
 
   std::uint64_t hash_of(std::string_view name) const noexcept;
   Shard& shard_of(std::uint64_t hash) const noexcept;
   void enter(Shard& shard, const PieceRef& piece, PieceState state, Moment now);
-  PieceRef retire(Shard& shard, Piece& piece);
+  PieceRef retire(Shard& shard, Piece& piece, const Reason& reason);
   PieceRef give(Shard& shard, Piece* piece, bool is_use, PieceRef& expired);
-  PieceRef victim_of(Shard& shard, Moment now, std::uint64_t until_ns, std::size_t& looked);
+  PieceRef victim_of(const Spaces::Choice& choice, Moment now, const Reason& reason,
+                     std::size_t& looked);
   void clear_files(Shard& shard, std::string_view name_space,
                    const std::function<void(Removed&)>& release, std::size_t& count);
 
   Account& account_;
   Ledger& ledger_;
+  Spaces& spaces_;
+  Departures& departures_;
   const std::uint64_t seed_;  // so that nobody can choose names that meet in one place
   std::atomic<std::uint64_t> pages_{0};
   std::atomic<std::uint64_t> pieces_{0};

@@ -142,7 +142,7 @@ void Janitor::take(Doubt doubt, Status status, std::uint64_t seq) {
   if (status == Status::ok) {
     node_.store->publish(name.name, name.chunk, name.tag, seq);
   } else if (is_over && status != Status::have) {
-    node_.store->drop_piece(name.name, name.chunk, name.tag);
+    node_.store->drop_piece(name.name, name.chunk, name.tag, Cause::unlisted);
   }
   const std::lock_guard lock(mutex_);
   --asking_;

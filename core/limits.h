@@ -92,6 +92,8 @@ inline constexpr std::uint32_t DISK_RETRY_MS = 10'000;  // a place that failed i
 // Rules of namespaces.
 inline constexpr std::size_t EVICTION_CLASSES = 8;  // 0 goes first
 inline constexpr std::uint8_t EVICTION_CLASS_DEFAULT = 3;
-inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;  // that have rules of their own
+inline constexpr std::size_t PINNED_SHARE = 2;             // 1/2 of the arena at most is pinned
+inline constexpr std::size_t DEPARTURES_DEFAULT = 65'536;  // that a node remembers, 4 MiB of them
+inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;   // that have rules of their own
 
 }  // namespace gd2fs

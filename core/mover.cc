@@ -262,7 +262,7 @@ void Mover::let_go(const PieceRef& piece) {
   if (boottime_ms() < applied_ms_ + LET_GO_MS) {
     ++pass_.kept;
   } else {
-    node_.store->drop(piece);
+    node_.store->drop(piece, Cause::moved);
   }
 }
 

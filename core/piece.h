@@ -20,6 +20,7 @@
 
 namespace gd2fs {
 
+class Space;
 class Store;
 
 enum class PieceState : std::uint8_t { filling = 0, staged = 1, live = 2, zombie = 3 };
@@ -54,6 +55,12 @@ class Piece {
     is_handed_over_.store(is_handed_over);
     settled_epoch_.store(epoch);
   }
+  /// The namespace that it belongs to, as this node keeps it.
+  Space& space() const noexcept { return *space_.load(std::memory_order_relaxed); }
+  /// It stays whatever room is needed for.
+  bool is_pinned() const noexcept { return is_pinned_.load(std::memory_order_relaxed); }
+  /// Only places: two names may have the same. Set once it is in the index.
+  std::uint64_t name_hash() const noexcept { return name_hash_; }
   /// What it takes of the arena.
   std::uint64_t taken_bytes() const noexcept { return whole_grains(length_); }
 
@@ -71,6 +78,7 @@ class Piece {
  private:
   friend class Store;
   friend class Index;
+  friend class Lanes;
   friend class PageTable;
   Piece() = default;
 
@@ -95,6 +103,9 @@ class Piece {
   std::uint64_t idle_ns_ = 0;  // how long it had not been used when it came
   std::atomic<std::uint8_t> replicas_{0};
   std::atomic<bool> is_handed_over_{false};
+  std::atomic<bool> is_pinned_{false};
+  std::uint8_t eviction_class_ = EVICTION_CLASSES;  // that one: its namespace's
+  std::atomic<Space*> space_{nullptr};
   std::vector<Extent> extents_;
   std::vector<std::uint64_t> hashes_;
 };

@@ -15,6 +15,7 @@
 #include "extent.h"
 #include "index.h"
 #include "ledger.h"
+#include "name.h"
 
 namespace gd2fs {
 
@@ -52,8 +53,10 @@ struct Store::State {
         account(arena.bytes(), arena.bytes() / FILLING_SHARE),
         allocator(Ledger::front_bytes(arena.bytes()), arena.bytes()),
         ledger(arena.memory(), options.node_name, options.boot, allocator, account),
-        index(account, ledger) {
-    evictor.emplace(index, account, share_of(arena.bytes(), options.evict_above),
+        spaces(arena.bytes() / PINNED_SHARE),
+        departures(options.departures),
+        index(account, ledger, spaces, departures) {
+    evictor.emplace(index, account, spaces, share_of(arena.bytes(), options.evict_above),
                     share_of(arena.bytes(), options.evict_below));
   }
 
@@ -61,6 +64,8 @@ struct Store::State {
   Account account;
   Allocator allocator;
   Ledger ledger;
+  Spaces spaces;
+  Departures departures;
   Index index;
   std::optional<Evictor> evictor;  // until the end begins
   std::atomic<std::uint64_t> corrupt_pieces{0};
@@ -96,18 +101,45 @@ Reserved Store::reserve(const PieceSpec& spec) {
   if (has(spec)) return {Status::have, nullptr};
   const std::uint64_t bytes = whole_grains(spec.length);
   if (spec.is_moved && would_go_next(spec, bytes)) return {Status::full, nullptr};
+  Space& space = state_->spaces.of(spec.name, spec.is_page);
+  if (const Status status = take_quota(space, spec, bytes); status != Status::ok)
+    return {status, nullptr};
+  Reserved reserved = take_memory(space, spec, bytes);
+  if (reserved.status != Status::ok) space.give_back(bytes);
+  return reserved;
+}
+
+/// Over its quota a namespace makes room among its own.
+Status Store::take_quota(Space& space, const PieceSpec& spec, std::uint64_t bytes) {
+  const Reason reason{Cause::over_quota, space.name()};
+  std::uint64_t evicted = 0;
+  while (!space.try_take(bytes)) {
+    if (bytes > space.quota_bytes()) {
+      note_refused(spec.name, spec.is_page, spec.chunk, spec.tag, spec.length, reason);
+      return Status::full;
+    }
+    const std::uint64_t freed =
+        evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one(&space, reason) : 0;
+    if (freed == 0) return Status::retry;
+    evicted += freed;
+  }
+  return Status::ok;
+}
+
+Reserved Store::take_memory(Space& space, const PieceSpec& spec, std::uint64_t bytes) {
+  const Reason reason{Cause::evicted, namespace_of(spec.name, spec.is_page)};
   std::uint64_t evicted = 0;
   for (;;) {
     const Account::Admission admission = state_->account.admit(bytes);
     if (admission.verdict == Account::Verdict::admitted) {
       state_->evictor->note_used(state_->arena.bytes() - admission.free_bytes);
-      return {Status::ok, make_piece(spec)};
+      return {Status::ok, make_piece(space, spec)};
     }
     if (admission.verdict == Account::Verdict::too_large) return {Status::full, nullptr};
     if (admission.verdict == Account::Verdict::busy) return {Status::retry, nullptr};
     // Short of bytes. What we free another writer may take: the budget ends that.
     const std::uint64_t freed =
-        evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one() : 0;
+        evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one(nullptr, reason) : 0;
     if (freed == 0) return {Status::retry, nullptr};
     evicted += freed;
   }
@@ -163,12 +195,16 @@ std::vector<PieceRef> Store::find_live(std::string_view name, std::uint64_t chun
 
 void Store::walk(Cursor& cursor, const Visitor& visit) const { state_->index.walk(cursor, visit); }
 
-bool Store::drop(const PieceRef& piece) { return state_->index.take(piece) != nullptr; }
+bool Store::drop(const PieceRef& piece, Cause cause) {
+  return state_->index.take(piece, {cause}) != nullptr;
+}
 
-bool Store::drop_page(std::string_view name) { return state_->index.take_page(name) != nullptr; }
+bool Store::drop_page(std::string_view name) {
+  return state_->index.take_page(name, {Cause::dropped}) != nullptr;
+}
 
-bool Store::drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag) {
-  return state_->index.take_piece(name, chunk, tag) != nullptr;
+bool Store::drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, Cause cause) {
+  return state_->index.take_piece(name, chunk, tag, {cause}) != nullptr;
 }
 
 std::size_t Store::drop_file(std::string_view name) {
@@ -176,7 +212,7 @@ std::size_t Store::drop_file(std::string_view name) {
   Index::Removed removed;
   do {
     removed.clear();
-    state_->index.take_some_of_file(name, FILE_STEP_PIECES, removed);
+    state_->index.take_some_of_file(name, FILE_STEP_PIECES, {Cause::dropped}, removed);
     count += removed.size();
   } while (removed.size() == FILE_STEP_PIECES);
   return count;
@@ -187,7 +223,7 @@ std::size_t Store::clear(std::string_view name_space) {
 }
 
 void Store::quarantine(const PieceRef& piece) {
-  if (state_->index.take(piece) != nullptr) ++state_->corrupt_pieces;
+  if (state_->index.take(piece, {Cause::corrupt}) != nullptr) ++state_->corrupt_pieces;
 }
 
 std::vector<wire::ListEntry> Store::list_pages(std::string_view name_space, std::string_view after,
@@ -216,6 +252,39 @@ std::vector<Store::StagedName> Store::staged_before(std::int64_t boottime_ms,
     names.push_back({piece.name(), piece.chunk(), piece.tag()});
   });
   return names;
+}
+
+Status Store::pin(const PieceRef& piece) { return state_->index.pin(piece); }
+
+void Store::unpin(const PieceRef& piece) { state_->index.unpin(piece); }
+
+Status Store::set_rules(std::string_view name_space, const NamespaceRules& rules) {
+  if (state_->spaces.set(name_space, rules) == nullptr) return Status::full;
+  state_->index.settle_spaces();
+  state_->evictor->note_rules();
+  return Status::ok;
+}
+
+RulesRef Store::rules_of(std::string_view name, bool is_page) {
+  return state_->spaces.of(name, is_page).rules();
+}
+
+std::vector<Store::SpaceCounts> Store::spaces() const {
+  std::vector<SpaceCounts> all;
+  for (std::size_t lane = 0; lane < state_->spaces.count(); ++lane) {
+    const Space& space = state_->spaces.at(lane);
+    all.push_back({space.name(), space.bytes(), space.pinned_bytes(), space.disk_bytes(),
+                   space.quota_bytes(), space.disk_quota_bytes()});
+  }
+  return all;
+}
+
+const Departures& Store::departures() const { return state_->departures; }
+
+void Store::note_refused(std::string_view name, bool is_page, std::uint64_t chunk,
+                         std::uint64_t tag, std::uint64_t bytes, const Reason& reason) {
+  const PolicyKind policy = state_->spaces.of(name, is_page).policy();
+  state_->departures.note(name, chunk, tag, bytes, policy, reason);
 }
 
 StoreCounts Store::counts() const {
@@ -254,7 +323,7 @@ bool Store::has(const PieceSpec& spec) {
 }
 
 // The bytes are admitted: the account holds them as filling.
-PieceRef Store::make_piece(const PieceSpec& spec) {
+PieceRef Store::make_piece(Space& space, const PieceSpec& spec) {
   struct Made : Piece {};
   const auto piece = std::make_shared<Made>();
   Piece& made = *piece;
@@ -264,7 +333,10 @@ PieceRef Store::make_piece(const PieceSpec& spec) {
   made.tag_ = spec.tag;
   made.offset_ = spec.offset;
   made.length_ = spec.length;
-  made.expires_ms_ = spec.ttl_s == 0 ? 0 : boottime_ms() + std::int64_t{spec.ttl_s} * 1000;
+  made.space_ = &space;
+  made.eviction_class_ = spec.eviction_class;
+  const std::uint32_t ttl_s = spec.ttl_s != 0 || spec.is_moved ? spec.ttl_s : space.ttl_s();
+  made.expires_ms_ = ttl_s == 0 ? 0 : boottime_ms() + std::int64_t{ttl_s} * 1000;
   made.replicas_ = spec.replicas;
   made.settled_epoch_ = spec.epoch;
   made.idle_ns_ = idle_ns(spec);
@@ -305,6 +377,7 @@ void Store::let_go(Piece& piece) {
   GD2FS_ASSERT(state == PieceState::filling || state == PieceState::zombie);
   for (const Extent& extent : piece.extents_) state_->ledger.release(extent.record);
   state_->allocator.free(piece.extents_);
+  piece.space().give_back(piece.taken_bytes());
   state_->account.move(state == PieceState::filling ? Use::filling : Use::zombie, Use::free,
                        piece.taken_bytes());
 }

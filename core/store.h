@@ -15,7 +15,9 @@
 
 #include "arena.h"
 #include "cursor.h"
+#include "departures.h"
 #include "error.h"
+#include "eviction/space.h"
 #include "piece.h"
 #include "wire.h"
 
@@ -27,6 +29,7 @@ struct StoreOptions {
   double evict_below = 0.95;  // and at which it stops
   std::string node_name;      // written into the arena's first grain, with `boot`
   std::uint64_t boot = 0;
+  std::size_t departures = DEPARTURES_DEFAULT;  // that are remembered
 };
 
 struct PieceSpec {
@@ -34,13 +37,14 @@ struct PieceSpec {
   bool is_page = false;
   std::uint64_t chunk = 0;
   std::uint64_t tag = 0;
-  std::uint64_t offset = 0;   // in the chunk; 0 for a page
-  std::uint64_t length = 0;   // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
-  std::uint32_t ttl_s = 0;    // 0: none
-  std::uint8_t replicas = 0;  // 0: as the namespace has
-  std::uint64_t epoch = 0;    // of the map that its writer went by
-  std::uint64_t idle_ms = 0;  // since its last use, elsewhere
-  bool is_moved = false;      // from another node: nothing that was used later makes room for it
+  std::uint64_t offset = 0;                        // in the chunk; 0 for a page
+  std::uint64_t length = 0;                        // 1 to PAGE_BYTES_MAX, or to CHUNK_BYTES_MAX
+  std::uint32_t ttl_s = 0;                         // 0: none
+  std::uint8_t replicas = 0;                       // 0: as the namespace has
+  std::uint64_t epoch = 0;                         // of the map that its writer went by
+  std::uint64_t idle_ms = 0;                       // since its last use, elsewhere
+  std::uint8_t eviction_class = EVICTION_CLASSES;  // that one: as the namespace has
+  bool is_moved = false;  // from another node: nothing that was used later makes room for it
 };
 
 /// Every grain of the arena is in exactly one of these: their sum is `arena_bytes` (core.md 2.4).
@@ -95,9 +99,10 @@ class Store {
   void walk(Cursor& cursor, const Visitor& visit) const;
 
   /// This very one. False: it is not here any more.
-  bool drop(const PieceRef& piece);
+  bool drop(const PieceRef& piece, Cause cause = Cause::dropped);
   bool drop_page(std::string_view name);
-  bool drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
+  bool drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                  Cause cause = Cause::dropped);
   /// All pieces of a file here. How many there were.
   std::size_t drop_file(std::string_view name);
   /// All pages and pieces of a namespace here, in small steps (no lock is held for long).
@@ -118,6 +123,30 @@ class Store {
     std::uint64_t tag;
   };
   std::vector<StagedName> staged_before(std::int64_t boottime_ms, std::size_t count_max);
+
+  /// It stays whatever room is needed for, until it is unpinned, overwritten, dropped or expires.
+  /// full: more than may be is pinned, in its namespace or in all (half of the arena). miss: it is
+  /// not here any more.
+  Status pin(const PieceRef& piece);
+  void unpin(const PieceRef& piece);
+
+  /// From now on, for what is here too; an empty name means all namespaces without their own. full:
+  /// RULED_NAMESPACES_MAX have some.
+  Status set_rules(std::string_view name_space, const NamespaceRules& rules);
+  RulesRef rules_of(std::string_view name, bool is_page);
+  /// What each namespace with rules has here; the first entry, without a name, is all others.
+  struct SpaceCounts {
+    std::string name;
+    std::uint64_t bytes = 0, pinned_bytes = 0, disk_bytes = 0;
+    std::uint64_t quota_bytes = 0, disk_quota_bytes = 0;  // 0: none
+  };
+  std::vector<SpaceCounts> spaces() const;
+
+  /// What went lately.
+  const Departures& departures() const;
+  /// Something was not let in.
+  void note_refused(std::string_view name, bool is_page, std::uint64_t chunk, std::uint64_t tag,
+                    std::uint64_t bytes, const Reason& reason);
 
   StoreCounts counts() const;
   const Arena& arena() const;
@@ -144,8 +173,10 @@ class Store {
 
  private:
   bool would_go_next(const PieceSpec& spec, std::uint64_t bytes) const;
+  Status take_quota(Space& space, const PieceSpec& spec, std::uint64_t bytes);
+  Reserved take_memory(Space& space, const PieceSpec& spec, std::uint64_t bytes);
   bool has(const PieceSpec& spec);
-  PieceRef make_piece(const PieceSpec& spec);
+  PieceRef make_piece(Space& space, const PieceSpec& spec);
   void write_records(Piece& piece);
   void let_go(Piece& piece);  // by its destructor
 

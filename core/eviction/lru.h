@@ -1,28 +1,30 @@
-// Lru: the least recently used goes first. A doubly linked list through the pieces themselves.
-//
-// What comes in with an age goes to the old end when it is older than the oldest tenth of the time
-// that the list spans, else to the new end: a place in between would have to be looked for.
+// Lru: the least recently used goes first.
 #pragma once
 
-#include "policy.h"
+#include "board.h"
+#include "hook_list.h"
 
 namespace gd2fs {
 
 class Lru final : public EvictionPolicy {
  public:
-  Lru();
+  Lru(Board& board, std::size_t shard) : board_(board), shard_(shard) {}
 
   void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) override;
   void use(EvictionHook& hook, std::uint64_t now_ns) override;
   void remove(EvictionHook& hook) override;
-  EvictionHook* candidate() override;
+  EvictionHook* head(std::size_t queue) override;
+  EvictionHook* next(const EvictionHook& hook) override { return list_.next(hook); }
+  bool is_let_go(EvictionHook&, std::uint64_t) override { return true; }
+  void evicted(const EvictionHook&) override {}
   void passed_over(EvictionHook& hook, std::uint64_t now_ns) override;
 
- private:
-  void link_newest(EvictionHook& hook, std::uint64_t now_ns);
-  static void unlink(EvictionHook& hook);
+  static std::optional<Pick> next(const Board& board, std::uint64_t before_ns) noexcept;
 
-  EvictionHook ends_;  // a ring: `newer` is the oldest, `older` the newest
+ private:
+  Board& board_;
+  const std::size_t shard_;
+  HookList list_;
 };
 
 }  // namespace gd2fs

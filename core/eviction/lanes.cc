@@ -1,0 +1,119 @@
+#include "lanes.h"
+
+namespace gd2fs {
+
+Lanes::Lanes(Spaces& spaces, std::size_t shard)
+    : spaces_(spaces),
+      shard_(shard),
+      lanes_(1),
+      rest_(static_cast<Lru*>(&order_for(spaces.rest(), PolicyKind::lru))) {}
+
+void Lanes::add(Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) {
+  settle(piece);
+  if (piece.is_pinned()) return;
+  Space& space = piece.space();
+  EvictionPolicy& order = order_for(space, space.policy());
+  EvictionHook& hook = piece.use_;
+  hook.policy = &order;
+  hook.grains = static_cast<std::uint32_t>(piece.taken_bytes() / GRAIN_BYTES);
+  hook.eviction_class = class_of(piece);
+  order.add(hook, piece, now_ns, used_ns);
+}
+
+void Lanes::remove(Piece& piece) {
+  if (piece.is_pinned_.exchange(false)) {
+    piece.space().unpin(piece.taken_bytes());
+    spaces_.unpin(piece.taken_bytes());
+  }
+  EvictionHook& hook = piece.use_;
+  if (hook.policy == nullptr) return;
+  hook.policy->remove(hook);
+  hook.policy = nullptr;
+}
+
+void Lanes::evict(Piece& piece) {
+  if (piece.use_.policy != nullptr) piece.use_.policy->evicted(piece.use_);
+  remove(piece);
+}
+
+bool Lanes::pin(Piece& piece) {
+  const std::uint64_t bytes = piece.taken_bytes();
+  if (piece.is_pinned()) return true;
+  if (!spaces_.try_pin(bytes)) return false;
+  if (!piece.space().try_pin(bytes)) {
+    spaces_.unpin(bytes);
+    return false;
+  }
+  EvictionHook& hook = piece.use_;
+  if (hook.policy != nullptr) hook.policy->remove(hook);
+  hook.policy = nullptr;
+  piece.is_pinned_ = true;
+  return true;
+}
+
+void Lanes::unpin(Piece& piece, std::uint64_t now_ns) {
+  if (!piece.is_pinned()) return;
+  remove(piece);
+  add(piece, now_ns, now_ns);
+}
+
+EvictionPolicy* Lanes::order_of(const Space& space, PolicyKind kind) noexcept {
+  if (space.lane() >= lanes_.size()) return nullptr;
+  return lanes_[space.lane()][static_cast<std::size_t>(kind)].get();
+}
+
+// Oldest first, so that they come in the same order into the one where they belong.
+void Lanes::settle(Space& space, std::uint64_t now_ns) {
+  if (space.lane() >= lanes_.size()) return;
+  for (std::size_t kind = 0; kind < POLICIES; ++kind) {
+    EvictionPolicy* const order = lanes_[space.lane()][kind].get();
+    if (order == nullptr) continue;
+    for (std::size_t queue = 0; queue < EVICTION_CLASSES; ++queue)
+      settle_queue(*order, queue, now_ns);
+  }
+}
+
+void Lanes::settle_queue(EvictionPolicy& order, std::size_t queue, std::uint64_t now_ns) {
+  std::vector<Piece*> strangers;
+  for (EvictionHook* hook = order.head(queue); hook != nullptr; hook = order.next(*hook)) {
+    if (!is_settled(*hook->piece)) strangers.push_back(hook->piece);
+  }
+  for (Piece* const piece : strangers) {
+    const std::uint64_t used_ns = piece->use_.used_ns;
+    piece->use_.policy->remove(piece->use_);
+    piece->use_.policy = nullptr;
+    add(*piece, now_ns, used_ns);
+  }
+}
+
+void Lanes::settle(Piece& piece) {
+  Space& now = spaces_.of(piece.name(), piece.is_page());
+  Space* const before = piece.space_.exchange(&now);
+  if (before == &now) return;
+  const std::uint64_t bytes = piece.taken_bytes();
+  now.take(bytes);
+  before->give_back(bytes);
+  if (!piece.is_pinned()) return;
+  before->unpin(bytes);
+  now.force_pin(bytes);
+}
+
+EvictionPolicy& Lanes::order_for(Space& space, PolicyKind kind) {
+  if (space.lane() >= lanes_.size()) lanes_.resize(space.lane() + 1);
+  std::unique_ptr<EvictionPolicy>& order = lanes_[space.lane()][static_cast<std::size_t>(kind)];
+  if (order == nullptr) order = make_policy(kind, space.board(kind), shard_);
+  return *order;
+}
+
+std::uint8_t Lanes::class_of(const Piece& piece) const noexcept {
+  return piece.eviction_class_ < EVICTION_CLASSES ? piece.eviction_class_
+                                                  : piece.space().eviction_class();
+}
+
+bool Lanes::is_settled(const Piece& piece) noexcept {
+  Space& space = spaces_.of(piece.name(), piece.is_page());
+  const EvictionPolicy* const order = order_of(space, space.policy());
+  return piece.use_.policy == order && piece.use_.eviction_class == class_of(piece);
+}
+
+}  // namespace gd2fs
