@@ -49,8 +49,9 @@ struct DiskOptions {
   std::uint64_t segment_bytes = DISK_SEGMENT_BYTES;  // less where a place is small
   std::uint64_t write_bytes_per_s = 0;               // of callers and cleaner in all; 0: no limit
   DiskIoKind io = DiskIoKind::automatic;
-  std::size_t depth = DISK_DEPTH;  // reads and writes in flight, of all places
-  std::string node_name;           // a folder that another node has written is refused
+  std::size_t depth = DISK_DEPTH;          // reads and writes in flight, of all places
+  std::uint32_t retry_ms = DISK_RETRY_MS;  // after which a place that failed is tried again
+  std::string node_name;                   // a folder that another node has written is refused
 };
 
 /// What a record says of a piece; names as in Piece.
