@@ -63,6 +63,27 @@ MovePlan plan_move(const NodeId& self, const ClusterView* then, const ClusterVie
   return plan;
 }
 
+MovePlan plan_return(const NodeId& self, const std::vector<NodeId>& returned,
+                     const ClusterView& now, const MovedPiece& piece) {
+  MovePlan plan = plan_move(self, nullptr, now, piece);
+  const bool is_meant = std::any_of(plan.targets.begin(), plan.targets.end(),
+                                    [&](const NodeId& each) { return has(returned, each); });
+  if (!is_meant) {
+    plan.targets.clear();
+    return plan;
+  }
+  if (!plan.is_owner) return plan;
+  const std::size_t count = replicas_of(now.placement, piece);
+  for (const std::uint32_t at : now.placement.owners(piece.name, piece.chunk, count)) {
+    const NodeId& id = now.map.nodes[at].id;
+    if (has(returned, id)) continue;
+    plan.is_first = id == self;
+    break;
+  }
+  std::erase_if(plan.targets, [&](const NodeId& each) { return !has(returned, each); });
+  return plan;
+}
+
 bool is_same_placement(const wire::Map& then, const wire::Map& now) {
   const auto is_same_node = [](const wire::MapNode& a, const wire::MapNode& b) {
     const bool is_leaving = a.state == wire::NodeState::draining;

@@ -29,6 +29,10 @@ struct MovePlan {
 /// `then`: nullptr when it is not known by which map the piece came. `self` is a member by `now`.
 MovePlan plan_move(const NodeId& self, const ClusterView* then, const ClusterView& now,
                    const MovedPiece& piece);
+/// What to do when nodes of `returned` have begun anew with nothing, and the map is the same:
+/// owners bring them their copies, whoever stood in for them hands over what it has.
+MovePlan plan_return(const NodeId& self, const std::vector<NodeId>& returned,
+                     const ClusterView& now, const MovedPiece& piece);
 /// Has no piece another owner, nor an owner come back empty?
 bool is_same_placement(const wire::Map& then, const wire::Map& now);
 /// Does the node belong to the cluster?

@@ -51,6 +51,10 @@ void Mover::note_late() {
   post([this] { next_pass_ms_ = std::min(next_pass_ms_, boottime_ms() + LATE_MS); });
 }
 
+void Mover::note_arrival(const NodeId& node, std::uint64_t boot) {
+  post([this, node, boot] { take_arrival(node, boot); });
+}
+
 Mover::Progress Mover::progress() const noexcept {
   Progress now;
   const bool is_done = !is_late_.load() && settled_epoch_.load() == epoch_.load();
@@ -135,6 +139,24 @@ void Mover::begin_map(const ClusterViewRef& view) {
   next_pass_ms_ = applied_ms_;
 }
 
+/// A list knows no boots: the map stays as it is, and its pieces settled.
+void Mover::take_arrival(const NodeId& node, std::uint64_t boot) {
+  const bool is_fixed = view_->map.provider == wire::Provider::fixed;
+  if (!is_fixed || node == node_.id || !is_member(view_->map, node)) return;
+  std::uint64_t& known = boots_[node];
+  if (boot <= known) return;
+  known = boot;
+  if (std::find(returned_.begin(), returned_.end(), node) == returned_.end())
+    returned_.push_back(node);
+  settled_epoch_ = 0;
+  applied_ms_ = boottime_ms();
+  pause_ms_ = PAUSE_MIN_MS;
+  courier_.forget_faults();
+  found_.clear();
+  pass_ = Pass{};
+  next_pass_ms_ = applied_ms_;
+}
+
 // ---- walks ---------------------------------------------------------------------------
 
 bool Mover::is_due(std::int64_t now_ms) const {
@@ -147,6 +169,7 @@ void Mover::begin_pass(std::int64_t now_ms) {
   next_pass_ms_ = NEVER_MS;
   pass_ = Pass{};
   pass_.is_running = true;
+  pass_.returned = returned_;
   pass_.began_ms = now_ms;
   pass_.cursor.is_over = !is_member_;  // it is asked for nothing, and has nothing to give
 }
@@ -177,7 +200,8 @@ void Mover::step() {
 void Mover::find_some() {
   const std::uint64_t epoch = view_->map.epoch;
   node_.store->walk(pass_.cursor, [&](const PieceRef& piece, std::uint64_t used_ns) {
-    if (piece->settled_epoch() >= epoch && !piece->is_handed_over()) return;
+    const bool is_settled = piece->settled_epoch() >= epoch && !piece->is_handed_over();
+    if (is_settled && pass_.returned.empty()) return;
     found_.push_back({piece, used_ns});
   });
 }
@@ -188,7 +212,8 @@ bool Mover::place(const Found& found) {
   const std::uint64_t epoch = view_->map.epoch;
   if (piece.state() != PieceState::live) return true;
   if (piece.settled_epoch() >= epoch) {
-    if (piece.is_handed_over()) let_go(found.piece);
+    if (!piece.is_handed_over()) return place_returned(found);
+    let_go(found.piece);
     return true;
   }
   const auto known = maps_.find(piece.settled_epoch());
@@ -208,6 +233,17 @@ bool Mover::place(const Found& found) {
     return true;
   }
   return bring(found, plan);
+}
+
+/// A piece that was where it belongs before a node of the list began anew.
+bool Mover::place_returned(const Found& found) {
+  const Piece& piece = *found.piece;
+  const MovePlan plan = plan_return(node_.id, pass_.returned, *view_,
+                                    {.name = piece.name(),
+                                     .chunk = piece.chunk(),
+                                     .replicas = piece.replicas(),
+                                     .is_handed_over = piece.is_handed_over()});
+  return plan.targets.empty() || bring(found, plan);
 }
 
 bool Mover::bring(const Found& found, const MovePlan& plan) {
@@ -278,6 +314,7 @@ void Mover::end_pass() {
     next_pass_ms_ = is_early ? applied_ms_ + OTHERS_MS : now_ms + std::max(pause_ms_, busy_ms);
   } else {
     settled_epoch_ = view_->map.epoch;
+    returned_.clear();
   }
   if (is_late_.load()) next_pass_ms_ = std::min(next_pass_ms_, now_ms + std::max(LATE_MS, busy_ms));
   if (pass_.kept > 0) {

@@ -41,6 +41,8 @@ class Mover {
   void note(const Piece& piece) {
     if (piece.settled_epoch() < epoch()) note_late();
   }
+  /// A node of the list in force has begun anew, and has lost what it had.
+  void note_arrival(const NodeId& node, std::uint64_t boot);
   /// Carries out an ADVISE. The answers go to `reply`, on the mover's thread; to nobody once it
   /// stops.
   void advise(wire::Request request, std::int64_t deadline_ms, Reply reply);
@@ -63,7 +65,8 @@ class Mover {
     std::int64_t began_ms = 0;
     std::uint64_t settled = 0;                         // by this pass
     std::uint64_t unsettled = 0, unsettled_bytes = 0;  // seen, and not settled yet
-    std::uint64_t kept = 0;  // copies too many that are kept a little longer
+    std::uint64_t kept = 0;        // copies too many that are kept a little longer
+    std::vector<NodeId> returned;  // for whom settled pieces are looked at too
   };
   struct Found {
     PieceRef piece;
@@ -89,6 +92,8 @@ class Mover {
   bool has_work() const;
   void find_some();
   bool place(const Found& found);
+  bool place_returned(const Found& found);
+  void take_arrival(const NodeId& node, std::uint64_t boot);
   bool bring(const Found& found, const MovePlan& plan);
   void moved(Move& move);
   void settle(Piece& piece, std::uint64_t epoch, bool is_handed_over);
@@ -113,7 +118,9 @@ class Mover {
   std::int64_t applied_ms_ = 0;
   Pass pass_;
   std::deque<Found> found_;
-  bool is_blocked_ = false;  // the first of `found_` waits for room on the way
+  std::map<NodeId, std::uint64_t> boots_;  // of nodes that have begun anew
+  std::vector<NodeId> returned_;           // of them, whose copies are not all there again
+  bool is_blocked_ = false;                // the first of `found_` waits for room on the way
   std::int64_t next_pass_ms_ = NEVER_MS;
   std::int64_t pause_ms_ = 0;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "arrival.h"
 #include "mover.h"
 
 namespace gd2fs::serve {
@@ -64,6 +65,7 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       lease(from.map.lease_ms > 0),
       record_service(records, lease, peers, {id, from.boot}, with_boot(from.map, id, from.boot)),
       mover(std::make_unique<Mover>(*this)),
+      arrival(std::make_unique<Arrival>(peers, from.name, from.boot)),
       view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {
   peers.take_map(view_->map);
   mover->take_map(view_);
@@ -158,6 +160,8 @@ bool Node::take_map(wire::Map map, bool is_gap) {
   mover->take_map(next);
   return true;
 }
+
+void Node::announce() { arrival->announce(view()->map); }
 
 bool Node::is_home(std::string_view path, std::uint32_t& home) const {
   const ClusterViewRef now_in_force = view();

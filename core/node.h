@@ -54,6 +54,7 @@ using ClusterViewRef = std::shared_ptr<const ClusterView>;
 
 inline constexpr std::size_t LOOKUPS_MAX = 64;  // of one request between two looks at the clock
 
+class Arrival;
 class Mover;
 
 struct Node {
@@ -67,6 +68,8 @@ struct Node {
   ClusterViewRef view() const;
   /// False: it is not newer than the one in force.
   bool take_map(wire::Map map, bool is_gap);
+  /// Once it serves: the other nodes of its list are told.
+  void announce();
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
   bool is_home(std::string_view path, std::uint32_t& home) const;
 
@@ -88,6 +91,7 @@ struct Node {
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> is_draining_wished{false};
   const std::unique_ptr<Mover> mover;  // refers to all of the above
+  const std::unique_ptr<Arrival> arrival;
 
  private:
   mutable std::mutex view_mutex_;  // Guards: view_. Held to copy or replace it.

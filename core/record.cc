@@ -385,6 +385,24 @@ void Records::walk(Walk& walk, std::vector<Moving>& out) {
   walk.is_done = walk.shard == state_->shards_count;
 }
 
+void Records::renew(Walk& walk) {
+  if (walk.shard >= state_->shards_count) {
+    walk.is_done = true;
+    return;
+  }
+  RecordShard& shard = *state_->shards[walk.shard];
+  const std::lock_guard lock(shard.mutex);
+  auto at = shard.records().upper_bound(walk.after);
+  for (std::size_t step = 0; step < RECORDS_PER_WALK && at != shard.records().end(); ++step, ++at) {
+    shard.is_valid(at->first, at->second);
+    walk.after = at->first;
+  }
+  if (at != shard.records().end()) return;
+  ++walk.shard;
+  walk.after.clear();
+  walk.is_done = walk.shard == state_->shards_count;
+}
+
 void Records::drop_moved(std::string_view path) {
   RecordShard& shard = state_->of(path);
   const std::lock_guard lock(shard.mutex);

@@ -103,6 +103,8 @@ class Records {
   };
   /// Looks at some records and adds to `out` those that have to move. Drops what nobody can use.
   void walk(Walk& walk, std::vector<Moving>& out);
+  /// Notes of some records that they count up to now, before the maps that show it are forgotten.
+  void renew(Walk& walk);
   /// Its new owners have it: forgets it, unless this node is one of them.
   void drop_moved(std::string_view path);
 

@@ -8,8 +8,9 @@
 namespace gd2fs {
 namespace {
 
-constexpr std::uint64_t OWN_TICKET = 0;  // of changes that nobody outside asked for
-constexpr std::size_t MOVING_MAX = 32;   // records that move at once
+constexpr std::uint64_t OWN_TICKET = 0;    // of changes that nobody outside asked for
+constexpr std::size_t MOVING_MAX = 32;     // records that move at once
+constexpr std::size_t RENEWAL_STEPS = 64;  // of a few records each, at a time
 constexpr std::int64_t NEVER = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -37,6 +38,7 @@ void RecordKeeper::take_map(const wire::Map& map, bool is_gap, std::int64_t now_
   walk_count_ = records_.count();
   moving_ = 0;
   has_left_ = false;
+  renew_at_ms_ = now_ms;
   ask_members(now_ms, effects);
   tick(now_ms, effects);
 }
@@ -146,11 +148,12 @@ void RecordKeeper::tick(std::int64_t now_ms, Effects& effects) {
       send(each.path, *mutation, each.member, false, now_ms, effects);
   }
   advance_all(now_ms, effects);
+  renew(now_ms);
   settle(now_ms, effects);
 }
 
 std::int64_t RecordKeeper::next_ms() const {
-  std::int64_t next = NEVER;
+  std::int64_t next = renew_at_ms_;
   if (!is_open_) next = confirm_at_ms_;
   for (const Again& each : again_) next = std::min(next, each.at_ms);
   if (!walk_.is_done || has_left_) next = std::min(next, walk_at_ms_);
@@ -274,14 +277,17 @@ void RecordKeeper::begin(const std::string& path, Mutation& mutation, std::int64
   std::vector<Member> backups = history_->owners(path);
   std::erase_if(backups, [&](const Member& each) { return each.is_same(history_->self()); });
   if (!is_kept(Rule::backups)) backups.clear();
-  mutation.begin(prepared.decision, prepared.base, next_version(), std::move(backups));
+  mutation.begin(prepared.decision, prepared.base, next_version(prepared.base), std::move(backups));
   for (const Member& backup : mutation.backups())
     send(path, mutation, backup, false, now_ms, effects);
 }
 
-RecordVersion RecordKeeper::next_version() {
-  if (is_kept(Rule::new_version)) ++last_attempt_;
-  return {history_->epoch(), history_->self().boot, last_attempt_};
+/// Without its rule: counted by what became of the record, so that a failed attempt's comes again.
+RecordVersion RecordKeeper::next_version(const RecordVersion& base) {
+  const RecordVersion first{history_->epoch(), history_->self().boot, 0};
+  if (!is_kept(Rule::new_version))
+    return {first.epoch, first.boot, std::max(base, first).attempt + 1};
+  return {first.epoch, first.boot, ++last_attempt_};
 }
 
 void RecordKeeper::send(const std::string& path, Mutation& mutation, const Member& to, bool is_full,
@@ -340,11 +346,9 @@ void RecordKeeper::finish(const std::string& path, const Mutation& mutation, std
                           Effects& effects) {
   const bool is_done = mutation.end() == Mutation::End::accepted &&
                        (lease_.is_good(now_ms) || !is_kept(Rule::recheck));
-  if (is_done) {
-    if (!is_kept(Rule::new_version)) ++last_attempt_;
+  if (is_done)
     return end(mutation.ticket(), records_.finish(path, mutation.change(), mutation.version()),
                effects);
-  }
   if (mutation.end() == Mutation::End::untouched)
     return end(mutation.ticket(), Status::retry, effects);
   records_.doubt(path, mutation.version());
@@ -369,6 +373,18 @@ ReplicaAnswer RecordKeeper::take(const Replication& attempt, std::int64_t now_ms
 }
 
 // ---- after a change of the map ---------------------------------------------------------
+
+/// Maps may follow each other faster than records move, and only the last ones are kept. So this
+/// goes on where it was when the next one comes, and once more after its end.
+void RecordKeeper::renew(std::int64_t now_ms) {
+  if (renew_at_ms_ > now_ms) return;
+  if (renewal_.is_done) renewal_ = {};
+  if (renewal_.shard == 0 && renewal_.after.empty()) renewal_epoch_ = history_->epoch();
+  for (std::size_t step = 0; step < RENEWAL_STEPS && !renewal_.is_done; ++step)
+    records_.renew(renewal_);
+  const bool is_over = renewal_.is_done && renewal_epoch_ == history_->epoch();
+  renew_at_ms_ = is_over ? NEVER : now_ms + 1;
+}
 
 /// Moves records in small steps: the new owners are told, those that cannot be are tried again.
 void RecordKeeper::settle(std::int64_t now_ms, Effects& effects) {

@@ -153,7 +153,7 @@ class RecordKeeper {
   bool work_off(const std::string& path, Work& work, std::int64_t now_ms, Effects& effects);
   bool may_begin(const std::string& path, Work& work, std::int64_t now_ms, Effects& effects);
   void begin(const std::string& path, Mutation& mutation, std::int64_t now_ms, Effects& effects);
-  RecordVersion next_version();
+  RecordVersion next_version(const RecordVersion& base);
   void send(const std::string& path, Mutation& mutation, const Member& to, bool is_full,
             std::int64_t now_ms, Effects& effects);
   void take_replica(const Asked& asked, const PeerAnswer& answer, std::int64_t now_ms,
@@ -161,6 +161,7 @@ class RecordKeeper {
   void finish(const std::string& path, const Mutation& mutation, std::int64_t now_ms,
               Effects& effects);
   Mutation* running(const std::string& path, const RecordVersion& version);
+  void renew(std::int64_t now_ms);
   void settle(std::int64_t now_ms, Effects& effects);
   void move(const Records::Moving& moving, std::int64_t now_ms, Effects& effects);
   void moved(bool is_done);
@@ -184,6 +185,9 @@ class RecordKeeper {
   std::size_t moving_ = 0;      // on their way
   bool has_left_ = false;       // some could not be moved: another walk is due
   std::int64_t walk_at_ms_ = 0;
+  Records::Walk renewal_;            // over the maps
+  std::uint64_t renewal_epoch_ = 0;  // of the map when it began
+  std::int64_t renew_at_ms_ = 0;
 };
 
 }  // namespace gd2fs

@@ -185,7 +185,7 @@ void SmallRequest::respond(Node& node, wire::Bytes& out) {
 
 std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::Item& item) {
   if (body_.head.op == Op::drop) return drop(node, item);
-  if (body_.head.op == Op::epoch) return node.record_service.confirm(item);
+  if (body_.head.op == Op::epoch) return confirm(node, item);
   if (!is_path(item)) return only(Status::invalid);
   if (is_change(body_.head.op)) return change(node, item);
   const bool is_single = body_.items.size() == 1;
@@ -199,6 +199,11 @@ std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::I
                        : only(Status::invalid);
     default: return only(Status::invalid);
   }
+}
+
+wire::ResponseItem SmallRequest::confirm(Node& node, const wire::Item& item) {
+  if (!item.name.empty()) node.mover->note_arrival(node_id(item.name), item.offset);
+  return node.record_service.confirm(item);
 }
 
 wire::ResponseItem SmallRequest::publish(Node& node, const wire::Item& item) {

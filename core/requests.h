@@ -47,6 +47,7 @@ class SmallRequest {
   std::optional<wire::ResponseItem> change(Node& node, const wire::Item& item);
   std::optional<wire::ResponseItem> is_listed(Node& node, const wire::Item& item);
   Status take_look();
+  wire::ResponseItem confirm(Node& node, const wire::Item& item);
   wire::ResponseItem publish(Node& node, const wire::Item& item);
   wire::ResponseItem drop(Node& node, const wire::Item& item);
   bool is_present(Node& node, const wire::Item& item);

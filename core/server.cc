@@ -180,6 +180,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   auto state = std::make_unique<State>(options, std::move(*store));
   if (auto listening = state->listen(); !listening) return listening.error();
   state->start();
+  state->node.announce();
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 

@@ -224,7 +224,8 @@ struct RequestHead {
 ///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there
 ///         shall be, 0: as the namespace has.
 ///         PULL, EPOCH: tag = boot of the node that is meant, 0: any; PULL: offset = how many of
-///         the record's ranges are known already.
+///         the record's ranges are known already. EPOCH: the name, of a list's node, says that this
+///         one has begun anew; offset = its boot.
 ///   64 B  COMMIT TRUNCATE   gen, seen_seq, tag, offset, length, if_size, ttl_s. TRUNCATE: length =
 ///         the new size. COMMIT with ITEM_REPLACE: gen 0: whatever is there; if_size = chunk
 ///         bytes, offset = replicas, and the length may be 0.

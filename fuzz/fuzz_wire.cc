@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "record_parts.h"
 #include "wire.h"
 
 namespace {
@@ -67,6 +68,17 @@ void leases_round_trip(View table, std::uint16_t items) {
   require(std::ranges::equal(View(frame).subspan(gd2fs::HEADER_BYTES), table));
 }
 
+void records_round_trip(View table) {
+  gd2fs::FullRecord full;
+  TableReader reader(table);
+  gd2fs::decode_part(reader, full);
+  const auto part = gd2fs::decode_attempt(table, nullptr);
+  if (!part || !part->is_last) return;
+  Bytes body;
+  require(!gd2fs::encode_attempt(body, part->attempt, 0).has_value());
+  require(gd2fs::decode_attempt(body, nullptr).has_value());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes) {
@@ -88,5 +100,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes)
   requests_round_trip(table, header->items);
   data_round_trips(table, header->items, header->payload_bytes());
   leases_round_trip(table, header->items);
+  records_round_trip(table);
   return 0;
 }

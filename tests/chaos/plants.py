@@ -6,7 +6,7 @@ What the suite does not find when it is there, it would not find when somebody m
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,11 +14,23 @@ from pathlib import Path
 from chaos.history import ETCD
 from chaos.operation import Step
 from chaos.run import Verdict, run
-from chaos.schedule import LANES, LEASE_S, PATHS, Fault, Schedule, World, schedule_of
+from chaos.schedule import (
+    CHANGES,
+    CLIENTS,
+    LANES,
+    LEASE_S,
+    LENGTHS,
+    PATHS,
+    Fault,
+    Schedule,
+    World,
+    schedule_of,
+)
 from chaos.violation import Violation
 from gd2fs._core import placement_order
 
 TRIES_MAX = 8
+LONG_LEASE_S = 3  # a node that was cut off speaks for so long that others may have changed things
 PLANTED_PYTHON = (sys.executable, "-m", "chaos.planted")
 
 
@@ -88,47 +100,88 @@ def _long_pauses() -> Iterator[Schedule]:
 
 
 def _late_homes() -> Iterator[Schedule]:
-    """A node that does not know of the latest maps goes on as the home of a file.
+    """A node that does not know of the latest map goes on as the home of a file.
 
-    Of the file's order the first two hang until their leases are over, so the third is its home.
-    They come back, and the third hears neither from them nor from etcd; one client hears from
-    nobody but the third.
+    The first of the file's order hangs until its lease is over, so the second is its home. Then the
+    network parts: on one side the second and a client, on the other everybody else, and there the
+    first comes back. It takes a write, while the second goes on telling its client what was.
     """
     for seed in range(1_000_000):
-        first, second, late, other = places_of(PATHS[seed % len(PATHS)])
-        back_s = 1.0 + LEASE_S + 0.9
-        deaf = [Fault("cut", back_s - 0.3, 1.9, who, late) for who in (ETCD, first, second)]
-        alone = [Fault("cut", back_s - 0.3, 1.9, who, "c0") for who in (first, second, other)]
-        away = [Fault("pause", 1.0, back_s - 1.0, who) for who in (first, second)]
-        world = World(nodes=4, provider="etcd", replicas=2)
-        yield schedule_of(seed, world, [*away, *deaf, *alone])
+        path = PATHS[seed % len(PATHS)]
+        back, late, *others = places_of(path, nodes=3)
+        world = World(provider="etcd", replicas=1, lease_s=LONG_LEASE_S)
+        parted_s = 1.0 + LONG_LEASE_S + 1.2
+        away = Fault("pause", 1.0, parted_s + 0.05 - 1.0, back)
+        rest = (ETCD, back, *others)
+        parts = [Fault("cut", parted_s, 2.4, who, late) for who in (*rest, "c1", "c2")]
+        parts += [Fault("cut", parted_s, 2.4, who, "c0") for who in (*rest[1:], "c1", "c2")]
+        aim = Aim(path, from_s=parted_s - 1.0, until_s=parted_s + 2.6)
+        for lane in (0, 1):
+            aim.add(lane, "put", parted_s - 0.4 + 0.1 * lane, length=LENGTHS[1])
+            for at in range(22):
+                aim.add(lane, "read", parted_s + 0.3 + 0.1 * at, length=LENGTHS[1], timeout_s=0.4)
+        for at in range(4):
+            aim.add(LANES + at, "put", parted_s + 0.4 + 0.2 * at, length=LENGTHS[1])
+        yield aim.at(schedule_of(seed, world, [away, *parts]))
 
 
 def _late_copies() -> Iterator[Schedule]:
-    """A backup hangs for longer than its home waits for it, though not for a lease, then the home
-    dies. Two clients truncate a file meanwhile: the home gives the first change up, which arrives
-    before the second.
+    """A backup has a change whose home never heard that it has it, and the home dies later.
+
+    What the backup answers is lost for longer than its home waits: the home gives that change up.
+    When the next one has the same version, the backup takes it for the one that it has.
     """
     for seed in range(1_000_000):
         path = PATHS[seed % len(PATHS)]
         home, backup, _ = places_of(path, nodes=3)
-        pause = Fault("pause", 1.15, 1.35, backup)
-        faults = [pause, Fault("kill", 2.6, 2.5, home)]
-        made = schedule_of(seed, World(provider="etcd", replicas=2), faults)
-        yield _with_truncates(made, path, ((0, 1.22, 4096), (LANES, 1.3, 0)))
+        deaf = Fault("cut", 1.2, 1.6, backup, home)
+        aim = Aim(path, from_s=1.0, until_s=6.0)
+        aim.add(0, "write", 1.3, offset=0, length=LENGTHS[1])
+        for at in range(3):
+            aim.add(
+                2 + at, "write", 2.5 + 0.5 * at, offset=(1 + at) * LENGTHS[3], length=LENGTHS[1]
+            )
+        for lane in range(LANES * CLIENTS):
+            for at in range(4):
+                aim.add(lane, "read", 4.6 + 0.25 * at, length=4 * LENGTHS[3])
+        faults = [deaf, Fault("kill", 4.4, 2.5, home)]
+        yield aim.at(schedule_of(seed, World(provider="etcd", replicas=2), faults))
 
 
-def _with_truncates(
-    schedule: Schedule, path: str, truncates: Sequence[tuple[int, float, int]]
-) -> Schedule:
-    """Truncates by lane, moment and size, in place of what these lanes would do then."""
-    lanes = {lane for lane, _, _ in truncates}
-    steps = [step for step in schedule.steps if step.lane not in lanes or not 1.0 < step.at_s < 2.0]
-    number = max(step.number + len(step.names) for step in schedule.steps)
-    for lane, at_s, size in truncates:
-        steps.append(Step(number, lane, at_s, "truncate", (path,), length=size))
-        number += 1
-    return replace(schedule, steps=tuple(sorted(steps, key=lambda step: (step.lane, step.at_s))))
+class Aim:
+    """Steps on one path, in place of what their lanes would do then, and of all other changes."""
+
+    def __init__(self, path: str, *, from_s: float, until_s: float) -> None:
+        self._path = path
+        self._from_s, self._until_s = from_s, until_s
+        self._steps: list[Step] = []
+
+    def add(
+        self,
+        lane: int,
+        kind: str,
+        at_s: float,
+        *,
+        offset: int = 0,
+        length: int = 0,
+        timeout_s: float = 3.0,
+    ) -> None:
+        """One more. It gets its number by ``at``."""
+        self._steps.append(Step(0, lane, at_s, kind, (self._path,), offset, length, timeout_s))
+
+    def at(self, schedule: Schedule) -> Schedule:
+        """That schedule with these steps."""
+        lanes = {step.lane for step in self._steps}
+        kept = [step for step in schedule.steps if not self._replaces(step, lanes)]
+        number = max(step.number + len(step.names) for step in schedule.steps)
+        made = [replace(step, number=number + at) for at, step in enumerate(self._steps)]
+        steps = sorted([*kept, *made], key=lambda step: (step.lane, step.at_s))
+        return replace(schedule, steps=tuple(steps))
+
+    def _replaces(self, step: Step, lanes: set[int]) -> bool:
+        if not self._from_s < step.at_s < self._until_s:
+            return False
+        return step.lane in lanes or (step.kind in CHANGES and self._path in step.names)
 
 
 def places_of(path: str, nodes: int = 4) -> list[str]:

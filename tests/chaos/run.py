@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from chaos.injector import Injector
 from chaos.lab import PYTHON, Lab
 from chaos.leaks import evicted_pieces, find_leaks, footprint_of
 from chaos.operation import NEVER_NS
+from chaos.process import Process
 from chaos.schedule import CHUNK_BYTES, Schedule
 from chaos.violation import Violation
 
@@ -67,11 +69,12 @@ def _run_in(lab: Lab) -> Verdict:
     injector = Injector(lab, start_ns)
     end_ns = start_ns + int((lab.world.pace.sweep_s + END_S) * S)
     injector.run(lambda: _have_ended(lab) or time.monotonic_ns() > end_ns)
-    violations = list(_find_stuck(lab))
+    stuck = list(_find_stuck(lab))
     evicted = evicted_pieces(lab)
     history = _history_of(lab, injector, is_roomy=evicted == 0 and not lab.world.is_small)
-    violations += find_leaks(lab, before)
-    return Verdict(lab.schedule, history, check(history) + violations)
+    # A client's end explains the rest.
+    violations = [*stuck, *check(history), *find_leaks(lab, before)]
+    return Verdict(lab.schedule, history, violations)
 
 
 def _have_ended(lab: Lab) -> bool:
@@ -86,8 +89,14 @@ def _find_stuck(lab: Lab) -> list[Violation]:
             found.append(Violation("a client never ends", name))
             client.kill()
         elif name not in killed and client.wait() != 0:
-            found.append(Violation("a client failed", f"{name}: {client.last_words()}"))
+            found.append(Violation("a client died", f"{name}: {_end_of(client)}"))
     return found
+
+
+def _end_of(client: Process) -> str:
+    """How a client ended that should not have: by which signal, or with what last words."""
+    code = client.wait()
+    return signal.Signals(-code).name if code < 0 else client.last_words()
 
 
 def _history_of(lab: Lab, injector: Injector, *, is_roomy: bool) -> History:

@@ -78,7 +78,7 @@ class World:
         has_local_client: Client 0 is on node 0's host and uses shared memory.
         is_small: The arena is too small for what is written: nothing is claimed of hits.
         zero_copy: As `gd2fs serve --zero-copy`.
-        lease_s: Of the nodes, under etcd.
+        lease_s: Of the nodes, under etcd; 0: LEASE_S.
     """
 
     nodes: int = 3
@@ -202,7 +202,7 @@ def schedule_of(
 def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> World:
     """Fill in what the theme and the dice say."""
     if world.provider == "etcd":
-        world = replace(world, lease_s=LEASE_S)
+        world = replace(world, lease_s=world.lease_s or LEASE_S)
     if "full" in theme:
         world = replace(world, is_small=True, memory="16MiB", value_scale=4)
     if any(kind in PROXY_FAULTS for kind in theme) and world.proxied is None:

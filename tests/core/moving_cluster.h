@@ -14,10 +14,10 @@ class MovingCluster {
 
   /// The first map has the first `members` of them.
   MovingCluster(std::size_t nodes, std::size_t members, std::uint8_t replicas,
-                std::size_t arena_bytes = 64 * MiB)
+                std::size_t arena_bytes = 64 * MiB, wire::Provider provider = wire::Provider::etcd)
       : arena_bytes_(arena_bytes) {
     map_.epoch = 1;
-    map_.provider = wire::Provider::etcd;
+    map_.provider = provider;
     map_.list_hash[0] = std::byte{7};
     map_.replicas = replicas;
     for (std::size_t at = 0; at < nodes; ++at) {
@@ -30,6 +30,7 @@ class MovingCluster {
       entry.addresses = name + "=" + address;
       addresses_.push_back(address);
       all_.push_back(entry);
+      if (provider == wire::Provider::fixed) entry.boot = 0;  // a list does not know it
       if (at < members) map_.nodes.push_back(entry);
     }
     servers_.resize(nodes);

@@ -132,6 +132,46 @@ TEST_CASE("a node that comes back empty under its name gets its copies again") {
   CHECK(Asker(cluster).missing() == 0);
 }
 
+TEST_CASE("a node of a list comes back empty: it gets its copies, and what others kept for it") {
+  MovingCluster cluster(3, 3, 2, 64 * MiB, wire::Provider::fixed);
+  fill(cluster);
+  cluster.stop(0);
+  std::size_t count = PAGES;
+  {
+    Asker asker(cluster);  // what is written meanwhile is at the next one of its order
+    for (; count < PAGES + 50; ++count) {
+      asker.put(1, count);
+      asker.put(2, count);
+    }
+  }
+  ServerOptions options = cluster.options_of(0);
+  options.boot += 1'000;
+  cluster.start(0, options);
+  CHECK(eventually([&] { return cluster.pages() == 2 * count; }));
+  CHECK(Asker(cluster).missing(count) == 0);
+  CHECK(cluster.is_settled());
+}
+
+TEST_CASE("a node of a list that was away while another one began anew is told of it later") {
+  MovingCluster cluster(3, 3, 3, 64 * MiB, wire::Provider::fixed);
+  fill(cluster);
+  cluster.stop(0);
+  ServerOptions options = cluster.options_of(0);
+  options.boot += 1'000;
+  const ServerOptions other = cluster.options_of(1);
+  cluster.stop(1);
+  cluster.stop(2);
+  cluster.start(0, options);
+  {
+    Asker asker(cluster);
+    for (std::size_t number = 0; number < PAGES; ++number) asker.put(0, number);
+  }
+  cluster.start(1, other);
+  cluster.start(2);
+  CHECK(eventually([&] { return cluster.pages() == 3 * PAGES; }));
+  CHECK(Asker(cluster).missing() == 0);
+}
+
 TEST_CASE("more copies and fewer copies, by the map") {
   MovingCluster cluster(3, 3, 1);
   fill(cluster);

@@ -346,6 +346,35 @@ TEST_CASE("records go to the homes that a new map gives them, without being aske
   CHECK(nodes[1].counts().records == moved);
 }
 
+TEST_CASE("records outlast any number of maps that come before all of them have moved") {
+  constexpr std::size_t COUNT = 2'000;
+  Nodes nodes(3, wire::Provider::etcd, 2);
+  std::map<std::string, std::size_t> home_of;
+  const MapHistory history({}, nodes.map(), 0);
+  for (std::size_t index = 0; index < COUNT; ++index) {
+    const std::string path = "/ns/" + std::to_string(index);
+    for (std::size_t node = 0; node < 3; ++node) {
+      if (history.owners(path).front().id == node_id(Nodes::name(node))) home_of[path] = node;
+    }
+  }
+  {
+    std::vector<RawPeer> homes;
+    for (std::size_t node = 0; node < 3; ++node) homes.push_back(nodes.peer(node));
+    for (const auto& [path, home] : home_of)
+      REQUIRE(settled([&] { return create(homes[home], path); }).status == Status::ok);
+  }
+  nodes.change([](wire::Map& map) { map.replicas = 3; });  // all of them have to go to one more
+  for (std::size_t count = 0; count < 3 * MAPS_KEPT; ++count) nodes.change([](wire::Map&) {});
+  std::size_t lost = 0;
+  std::vector<RawPeer> homes;
+  for (std::size_t node = 0; node < 3; ++node) homes.push_back(nodes.peer(node));
+  for (const auto& [path, home] : home_of) {
+    const auto seen = settled([&] { return look(homes[home], path).answer; });
+    lost += seen.status == Status::ok ? 0 : 1;
+  }
+  CHECK(lost == 0);
+}
+
 TEST_CASE("a record of many ranges goes in parts, and is the same at the other end") {
   FullRecord full;
   full.is_there = true;
