@@ -24,14 +24,14 @@ bool Account::try_records(std::uint64_t bytes) {
   return true;
 }
 
-Account::Admission Account::admit(std::uint64_t bytes) {
+Account::Admission Account::admit(std::uint64_t bytes, Use use) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t free = of(Use::free);
   if (bytes > arena_bytes_ - of(Use::records)) return {Verdict::too_large, free};
-  if (of(Use::filling) > 0 && of(Use::filling) + bytes > filling_max_) return {Verdict::busy, free};
+  if (of(use) > 0 && of(use) + bytes > filling_max_) return {Verdict::busy, free};
   if (free < bytes) return {Verdict::short_of_bytes, free};
   of(Use::free) -= bytes;
-  of(Use::filling) += bytes;
+  of(use) += bytes;
   return {Verdict::admitted, free - bytes};
 }
 

@@ -15,15 +15,17 @@ enum class Use : std::uint8_t {
   staged = 2,
   live = 3,
   zombie = 4,
-  records = 5
+  records = 5,
+  loading = 6,  // half-read from disk
 };
 
 class Account {
  public:
-  static constexpr std::size_t USES = 6;
+  static constexpr std::size_t USES = 7;
   using Sums = std::array<std::uint64_t, USES>;  // bytes, by Use
 
-  /// All of it is free at first. At most `filling_max` may be half-written at a time.
+  /// All of it is free at first. At most `filling_max` may be half-written at a time, and as much
+  /// half-read from disk.
   Account(std::uint64_t arena_bytes, std::uint64_t filling_max);
 
   void move(Use from, Use to, std::uint64_t bytes);
@@ -35,9 +37,9 @@ class Account {
     Verdict verdict = Verdict::busy;
     std::uint64_t free_bytes = 0;  // afterwards
   };
-  /// Moves free bytes to filling when the limit allows it. A single piece is admitted whenever
-  /// nothing else is filling.
-  Admission admit(std::uint64_t bytes);
+  /// Moves free bytes to filling, or to loading, when the limit of those allows it. A single piece
+  /// is admitted whenever there is no other.
+  Admission admit(std::uint64_t bytes, Use use = Use::filling);
 
   /// Of one moment.
   Sums sums() const;

@@ -52,6 +52,11 @@ Connection::Connection(Worker& worker, tcp::Descriptor socket, std::string host,
       receiver_(node_),
       sender_(node_) {
   node_.connections.fetch_add(1, std::memory_order_relaxed);
+  sender_.wake = [&worker, id](std::uint64_t request, PieceRef piece) {
+    worker.post([&worker, id, request, piece = std::move(piece)] {
+      if (Connection* connection = worker.find(id)) connection->loaded(request, piece);
+    });
+  };
 }
 
 Connection::~Connection() {
@@ -422,6 +427,11 @@ void Connection::resume(std::uint64_t request, const RecordAnswer& told) {
   found->waiting->resume(told);
   small_requests_.push_front(std::move(*found->waiting));
   parked_.erase(found);
+  worker_.make_ready(*this);
+}
+
+void Connection::loaded(std::uint64_t request, const PieceRef& piece) {
+  sender_.loaded(request, piece);
   worker_.make_ready(*this);
 }
 

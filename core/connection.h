@@ -44,6 +44,8 @@ class Connection {
   void tell_map();
   /// The answer to a request that the janitor worked off.
   void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
+  /// What a read waits for is in memory, or lost.
+  void loaded(std::uint64_t request, const PieceRef& piece);
   /// Other nodes have answered what a request waits for.
   void resume(std::uint64_t request, const RecordAnswer& told);
 

@@ -14,12 +14,13 @@ constexpr auto TICK = std::chrono::milliseconds(250);  // how late what has expi
 }  // namespace
 
 Evictor::Evictor(Index& index, Account& account, Spaces& spaces, std::uint64_t above_bytes,
-                 std::uint64_t below_bytes)
+                 std::uint64_t below_bytes, std::function<void(PieceRef)> write)
     : index_(index),
       account_(account),
       spaces_(spaces),
       above_bytes_(above_bytes),
-      below_bytes_(below_bytes) {
+      below_bytes_(below_bytes),
+      write_(std::move(write)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -33,7 +34,9 @@ Evictor::~Evictor() {
 }
 
 std::uint64_t Evictor::evict_one(Space* only, const Reason& reason) {
-  PieceRef victim = index_.take_victim(only, reason);
+  Index::Removed dirty;
+  PieceRef victim = index_.take_victim(only, reason, dirty);
+  for (PieceRef& each : dirty) write_(std::move(each));
   if (victim == nullptr) return 0;
   const std::uint64_t bytes = victim->taken_bytes();
   victim.reset();

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -19,8 +20,9 @@ namespace gd2fs {
 class Evictor {
  public:
   /// Starts at `above_bytes` in use, stops at `below_bytes`.
+  /// Pieces that have to be written before they can go are told to `write`.
   Evictor(Index& index, Account& account, Spaces& spaces, std::uint64_t above_bytes,
-          std::uint64_t below_bytes);
+          std::uint64_t below_bytes, std::function<void(PieceRef)> write);
   ~Evictor();  // joins the thread
 
   /// Frees one piece; how many bytes that gave back. 0: everything is held, young or half-written.
@@ -46,6 +48,7 @@ class Evictor {
   Spaces& spaces_;
   const std::uint64_t above_bytes_;
   const std::uint64_t below_bytes_;
+  const std::function<void(PieceRef)> write_;
   std::atomic<std::uint64_t> pieces_{0};
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<bool> is_wanted_{false};

@@ -6,13 +6,10 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
 
 #include "assertion.h"
-#include "eviction/lanes.h"
-#include "file_table.h"
+#include "index_shard.h"
 #include "name.h"
-#include "page_table.h"
 #include "planted.h"
 #include "store.h"
 
@@ -25,6 +22,7 @@ constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lo
 constexpr std::size_t REMOVED_PER_STEP = 64;
 constexpr std::size_t WARM_LOT = 32;               // look-ups prefetched side by side
 constexpr std::size_t WARM_PAGES_MIN = 64 * 1024;  // fewer are in a core's caches, or near
+constexpr std::size_t DIRTY_MAX = 64;              // passed over for one victim
 
 std::int64_t clock_ms(clockid_t clock) noexcept {
   timespec now{};
@@ -39,21 +37,6 @@ std::uint64_t random_seed() {
 }
 
 }  // namespace
-
-struct Index::Shard {
-  using ByTime = std::set<std::pair<std::int64_t, Piece*>>;
-
-  Shard(Spaces& spaces, std::size_t number) : lanes(spaces, number) {}
-
-  // Guards: everything below. Held for arithmetic only; under it at most the account's lock, those
-  // of the spaces or that of the departures is taken.
-  mutable std::mutex mutex;
-  PageTable pages;
-  FileTable files;
-  Lanes lanes;
-  ByTime staged;    // by when they were staged
-  ByTime expiring;  // by when their time to live ends
-};
 
 Index::Moment Index::Moment::now() noexcept {
   return {clock_ms(CLOCK_BOOTTIME), gd2fs::steady_ns()};
@@ -132,6 +115,7 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   piece->state_ = PieceState::live;
   account_.move(Use::staged, Use::live, piece->taken_bytes());
   ++pieces_;
+  make_dirty(shard, *piece);
   if (is_planted("serve_old_copy")) return found;  // it needs old copies
   for (Piece* const old : shard.files.covered_by(*piece))
     removed.push_back(retire(shard, *old, {Cause::superseded}));
@@ -279,22 +263,22 @@ void Index::take_expired(std::int64_t boottime_ms, std::size_t count_max, Remove
 
 // What is held or young is passed over, and counts as used from `now` on: when nothing before that
 // is left, all of it is.
-PieceRef Index::take_victim(Space* only, const Reason& reason) {
+PieceRef Index::take_victim(Space* only, const Reason& reason, Removed& dirty) {
   const Moment now = Moment::now();
-  for (std::size_t looked = 0; looked < LOOKED_MAX;) {
+  for (std::size_t looked = 0; looked < LOOKED_MAX && dirty.size() < DIRTY_MAX;) {
     const auto choice = spaces_.choose(only, now.steady_ns);
     if (!choice) return nullptr;
-    if (PieceRef victim = victim_of(*choice, now, reason, looked)) return victim;
+    if (PieceRef victim = victim_of(*choice, now, reason, looked, dirty)) return victim;
   }
   return nullptr;
 }
 
 PieceRef Index::victim_of(const Spaces::Choice& choice, Moment now, const Reason& reason,
-                          std::size_t& looked) {
+                          std::size_t& looked, Removed& dirty) {
   Shard& shard = *shards_[choice.pick.shard];
   const std::lock_guard lock(shard.mutex);
   EvictionPolicy* const order = shard.lanes.order_of(*choice.space, choice.policy);
-  for (; order != nullptr && looked < LOOKED_MAX; ++looked) {
+  for (; order != nullptr && looked < LOOKED_MAX && dirty.size() < DIRTY_MAX; ++looked) {
     EvictionHook* const hook = order->head(choice.pick.queue);
     if (hook == nullptr || hook->used_ns > choice.pick.until_ns) break;
     Piece& piece = *hook->piece;
@@ -303,9 +287,11 @@ PieceRef Index::victim_of(const Spaces::Choice& choice, Moment now, const Reason
     // Nobody gets a new reference but under this lock: when ours is the only one, it stays so.
     if (is_young || piece.indexed_.use_count() > 1) {
       order->passed_over(*hook, now.steady_ns);
+    } else if (is_to_write(piece)) {
+      dirty.push_back(piece.indexed_);
+      order->passed_over(*hook, now.steady_ns);
     } else if (order->is_let_go(*hook, gd2fs::steady_ns())) {
-      shard.lanes.evict(piece);
-      return retire(shard, piece, reason);
+      return evict(shard, piece, reason);
     }
   }
   ++looked;
@@ -315,7 +301,7 @@ PieceRef Index::victim_of(const Spaces::Choice& choice, Moment now, const Reason
 Status Index::pin(const PieceRef& piece) {
   Shard& shard = shard_of(hash_of(piece->name_));
   const std::lock_guard lock(shard.mutex);
-  if (piece->indexed_ == nullptr) return Status::miss;
+  if (piece->indexed_ == nullptr || !piece->is_whole_) return Status::miss;
   return shard.lanes.pin(*piece) ? Status::ok : Status::full;
 }
 
@@ -431,11 +417,14 @@ void Index::enter(Shard& shard, const PieceRef& piece, PieceState state, Moment 
   piece->staged_ms_ = now.boottime_ms;
   piece->state_ = state;
   const bool is_live = state == PieceState::live;
-  account_.move(Use::filling, is_live ? Use::live : Use::staged, piece->taken_bytes());
-  if (is_live)
-    ++pages_;
-  else
+  const Use from = piece->is_loading_ ? Use::loading : Use::filling;
+  account_.move(from, is_live ? Use::live : Use::staged, piece->taken_bytes());
+  if (is_live) {
+    ++(piece->is_page_ ? pages_ : pieces_);
+    make_dirty(shard, *piece);
+  } else {
     shard.staged.insert({piece->staged_ms_, piece.get()});
+  }
   if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
   shard.lanes.add(*piece, now.steady_ns, now.steady_ns - piece->idle_ns_);
 }
@@ -454,6 +443,9 @@ PieceRef Index::retire(Shard& shard, Piece& piece, const Reason& reason) {
   if (piece.expires_ms_ != 0) shard.expiring.erase({piece.expires_ms_, &piece});
   shard.lanes.remove(piece);
   departures_.note(piece, reason);
+  make_clean(shard, piece);
+  if (piece.taken_bytes_ == 0) count_cold(piece, false);
+  strike(piece);
   account_.move(state == PieceState::live ? Use::live : Use::staged, Use::zombie,
                 piece.taken_bytes());
   // Either we see the records here, or the one who writes them sees the zombie: they are struck in

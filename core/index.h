@@ -17,6 +17,7 @@
 #include "account.h"
 #include "cursor.h"
 #include "departures.h"
+#include "disk/disk.h"
 #include "error.h"
 #include "eviction/space.h"
 #include "ledger.h"
@@ -77,8 +78,10 @@ class Index {
   /// Up to `count_max` pages and pieces whose time to live is over.
   void take_expired(std::int64_t boottime_ms, std::size_t count_max, Removed& removed);
   /// The next one by the policies, of one space or of all, that nobody refers to and that is not
-  /// young and staged. Nothing: none was found among those looked at, a bounded number.
-  PieceRef take_victim(Space* only, const Reason& reason);
+  /// young and staged. Its memory, that is: one that is on disk stays, cold. Those that are to be
+  /// written first are passed over, and told in `dirty`. Nothing: none was found among those looked
+  /// at, a bounded number.
+  PieceRef take_victim(Space* only, const Reason& reason, Removed& dirty);
   /// See Store.
   Status pin(const PieceRef& piece);
   void unpin(const PieceRef& piece);
@@ -97,6 +100,42 @@ class Index {
   void staged_before(std::int64_t boottime_ms, std::size_t count_max,
                      const std::function<void(const Piece&)>& visit) const;
 
+  // Of the tier below. A piece that is on disk and not in memory is *cold*: found like any other.
+
+  /// Whose copies these are; nothing: copies are forgotten, not struck. Before any other call, and
+  /// when everything ends.
+  void set_disk(Disk* disk) noexcept { disk_ = disk; }
+  /// What the disk had at its start; in the order of writing, so that the later one of a name wins.
+  /// One that is in memory already has the copy from now on, if it is the same. Who has it;
+  /// nothing: nobody. Copies that nobody has go to `losers`, to be struck.
+  PieceRef add_cold(const PieceRef& piece, const DiskCopyRef& copy,
+                    std::vector<DiskCopyRef>& losers);
+  /// Tells the disk whose its copies are.
+  void tell_owners() const;
+  /// The bytes are in `copy` from now on. False: the piece has gone meanwhile, or has one.
+  bool note_copy(const PieceRef& piece, const DiskCopyRef& copy);
+  /// There is no such copy any more.
+  void forget_copy(const PieceRef& piece, const DiskCopyRef& copy, Removed& removed);
+  DiskCopyRef copy_of(const Piece& piece) const;
+  /// What has the name of this one now.
+  PieceRef current(const Piece& piece) const;
+  /// FILLING -> LIVE in the place of one that is not whole. False: that one has gone.
+  bool swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusive, Removed& removed);
+  /// The dirty one that has waited longest, for its writing. `note_copy` or `put_back` ends that.
+  PieceRef take_dirty();
+  void put_back(const PieceRef& piece);
+  /// It can never be written.
+  void give_up(const PieceRef& piece);
+  /// It shall be on disk before it is evicted, and is not yet.
+  bool is_dirty(const Piece& piece) const;
+  /// Dirty ones may be evicted: the disk does not keep up, or is out of order.
+  void set_losing(bool is_losing) noexcept { is_losing_.store(is_losing); }
+
+  std::uint64_t dirty_bytes() const noexcept { return dirty_bytes_.load(); }
+  std::uint64_t cold_pieces() const noexcept { return cold_.load(); }
+  std::uint64_t cold_bytes() const noexcept { return cold_bytes_.load(); }
+  std::uint64_t lost_dirty() const noexcept { return lost_dirty_.load(); }
+
   std::uint64_t pages() const noexcept { return pages_.load(); }
   std::uint64_t pieces() const noexcept { return pieces_.load(); }
   std::uint64_t expired() const noexcept { return expired_.load(); }
@@ -111,7 +150,17 @@ class Index {
   PieceRef retire(Shard& shard, Piece& piece, const Reason& reason);
   PieceRef give(Shard& shard, Piece* piece, bool is_use, PieceRef& expired);
   PieceRef victim_of(const Spaces::Choice& choice, Moment now, const Reason& reason,
-                     std::size_t& looked);
+                     std::size_t& looked, Removed& dirty);
+  PieceRef evict(Shard& shard, Piece& piece, const Reason& reason);
+  PieceRef strip(Shard& shard, Piece& piece);
+  Piece* same_as(Shard& shard, const Piece& piece) const;
+  void add_to_table(Shard& shard, Piece& piece) const;
+  void make_dirty(Shard& shard, Piece& piece);
+  void make_clean(Shard& shard, Piece& piece);
+  void set_copy(Piece& piece, const DiskCopyRef& copy);
+  void strike(Piece& piece);
+  void count_cold(const Piece& piece, bool is_cold);
+  bool is_to_write(const Piece& piece) const noexcept;
   void clear_files(Shard& shard, std::string_view name_space,
                    const std::function<void(Removed&)>& release, std::size_t& count);
 
@@ -123,6 +172,11 @@ class Index {
   std::atomic<std::uint64_t> pages_{0};
   std::atomic<std::uint64_t> pieces_{0};
   std::atomic<std::uint64_t> expired_{0};  // removed because their time to live was over
+  Disk* disk_ = nullptr;
+  std::atomic<bool> is_losing_{false};
+  std::atomic<std::uint64_t> dirty_bytes_{0};
+  std::atomic<std::uint64_t> cold_{0}, cold_bytes_{0};
+  std::atomic<std::uint64_t> lost_dirty_{0};  // evicted though they should have been on disk
   std::array<std::unique_ptr<Shard>, SHARDS> shards_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "assertion.h"
 #include "checksum.h"
+#include "disk/disk.h"
 #include "store.h"
 
 namespace gd2fs {
@@ -26,6 +27,21 @@ void Piece::runs(std::uint64_t offset, std::uint64_t length,
     offset += count;
     length -= count;
   }
+}
+
+bool Piece::has_part(std::uint64_t offset, std::uint64_t length) const noexcept {
+  auto extent =
+      std::upper_bound(extents_.begin(), extents_.end(), offset,
+                       [](std::uint64_t at, const Extent& other) { return at < other.place; });
+  if (extent == extents_.begin()) return length == 0;
+  std::uint64_t end = offset;
+  for (--extent; extent != extents_.end() && extent->place <= end; ++extent)
+    end = std::max<std::uint64_t>(end, std::uint64_t{extent->place} + extent->bytes);
+  return end - offset >= length;
+}
+
+std::int64_t Piece::disk_bytes() const noexcept {
+  return copy_ == nullptr ? 0 : static_cast<std::int64_t>(copy_->disk_bytes());
 }
 
 std::uint32_t Piece::ttl_left_s() const noexcept {

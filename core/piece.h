@@ -17,9 +17,11 @@
 #include "eviction/policy.h"
 #include "extent.h"
 #include "limits.h"
+#include "namespace_rules.h"
 
 namespace gd2fs {
 
+class DiskCopy;
 class Space;
 class Store;
 
@@ -45,6 +47,8 @@ class Piece {
   void raise_replicas(std::uint8_t replicas) noexcept {
     if (replicas > replicas_.load()) replicas_.store(replicas);
   }
+  /// CLOCK_BOOTTIME; 0: never.
+  std::int64_t expires_ms() const noexcept { return expires_ms_; }
   /// What is left of its time to live, rounded up; 0: it has none.
   std::uint32_t ttl_left_s() const noexcept;
   /// By the map of this epoch every owner has it, as far as this node knows; 0: nothing is known.
@@ -61,8 +65,15 @@ class Piece {
   bool is_pinned() const noexcept { return is_pinned_.load(std::memory_order_relaxed); }
   /// Only places: two names may have the same. Set once it is in the index.
   std::uint64_t name_hash() const noexcept { return name_hash_; }
-  /// What it takes of the arena.
-  std::uint64_t taken_bytes() const noexcept { return whole_grains(length_); }
+  /// What it takes of the arena now.
+  std::uint64_t taken_bytes() const noexcept { return taken_bytes_; }
+  /// All of its bytes are in memory. Else only what `has` says, perhaps nothing, and the rest may
+  /// be on disk. Stays so while anyone but the index refers to it: what is loaded is a piece anew.
+  bool is_whole() const noexcept { return is_whole_; }
+  /// Is this range of it in memory?
+  bool has(std::uint64_t offset, std::uint64_t length) const noexcept {
+    return is_whole_ || has_part(offset, length);
+  }
 
   /// The memory of `[offset, offset + length)` of this piece as runs, appended to `out`. Read by
   /// anyone; written only by the one who reserved it, while it is filling.
@@ -81,6 +92,8 @@ class Piece {
   friend class Lanes;
   friend class PageTable;
   Piece() = default;
+  bool has_part(std::uint64_t offset, std::uint64_t length) const noexcept;
+  std::int64_t disk_bytes() const noexcept;
 
   // The first two cache lines hold what a look-up touches. The index's own, under the lock of its
   // shard:
@@ -99,6 +112,9 @@ class Piece {
   std::atomic<PieceState> state_{PieceState::filling};
   std::atomic<bool> has_records_{false};
   bool is_page_ = false;
+  bool is_whole_ = true;
+  bool is_loading_ = false;  // it fills from disk
+  Demote demote_ = Demote::none;
   std::atomic<std::uint64_t> settled_epoch_{0};
   std::uint64_t idle_ns_ = 0;  // how long it had not been used when it came
   std::atomic<std::uint8_t> replicas_{0};
@@ -106,8 +122,14 @@ class Piece {
   std::atomic<bool> is_pinned_{false};
   std::uint8_t eviction_class_ = EVICTION_CLASSES;  // that one: its namespace's
   std::atomic<Space*> space_{nullptr};
-  std::vector<Extent> extents_;
+  std::uint64_t taken_bytes_ = 0;
+  std::vector<Extent> extents_;  // by place
   std::vector<std::uint64_t> hashes_;
+
+  // The index's own again.
+  std::shared_ptr<DiskCopy> copy_;  // on disk
+  EvictionHook dirty_;              // its place among the dirty ones, unless it is being written
+  bool is_dirty_ = false;           // it shall be on disk before it is evicted, and is not yet
 };
 
 using PieceRef = std::shared_ptr<Piece>;

@@ -14,6 +14,8 @@ namespace gd2fs::serve {
 namespace {
 
 constexpr std::uint64_t SMALL_BYTES = 64 * KiB;  // a request for no more than this goes before bulk
+constexpr std::uint64_t AHEAD_BYTES = 32 * MiB;  // of one request, loaded before their turn
+constexpr std::size_t AHEAD_SHARE = 16;          // of the arena, at most
 constexpr auto TURN = std::chrono::milliseconds(1);
 
 using Clock = std::chrono::steady_clock;
@@ -64,9 +66,11 @@ ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadlin
   answers_.reserve(body_.items.size());
 }
 
-bool ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::size_t payload_max,
-                         std::uint64_t consumed) {
+ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* viewer,
+                                  const Wake& wake, std::size_t payload_max,
+                                  std::uint64_t consumed) {
   viewer_ = viewer;
+  wake_ = &wake;
   wire::DataTable& table = out.table;
   table.pieces.clear();
   table.hashes.clear();
@@ -84,7 +88,7 @@ bool ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::
   }
   Counters::add(node.counters.bytes_out, out.payload_bytes());
   if (is_over) end(out.tail, Status::ok);
-  return is_over;
+  return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
 }
 
 void ReadJob::end(wire::Bytes& out, Status status) {
@@ -95,13 +99,16 @@ void ReadJob::end(wire::Bytes& out, Status status) {
   wire::encode_response(out, request_, answers_);
 }
 
-/// True when all items are answered; else the frame is full, or the turn is over.
+/// True when all items are answered; else the frame is full, the turn is over, or the job waits.
 bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table) {
   const Clock::time_point turn_ends = Clock::now() + TURN;
   for (std::size_t steps = 1; next_item_ < body_.items.size(); ++steps) {
     if (steps % LOOKUPS_MAX == 0 && Clock::now() > turn_ends) return false;
     if (table.pieces.size() == ITEMS_MAX) return false;
-    if (!current_.piece && !open_item(node)) continue;
+    if (!current_.piece && !open_item(node)) {
+      if (is_waiting_) return false;
+      continue;
+    }
     const std::size_t room = payload_max - out.payload_bytes();
     const bool is_cut =
         current_.at % BLOCK_BYTES != 0 ||
@@ -113,7 +120,8 @@ bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::Dat
   return true;
 }
 
-/// Finds the piece of the next item; false when it is answered already, without bytes.
+/// Finds the piece of the next item; false when it is answered already, without bytes, or is loaded
+/// first.
 bool ReadJob::open_item(Node& node) {
   const wire::Item& item = body_.items[next_item_];
   const bool is_page = body_.head.op == wire::Op::get;
@@ -121,6 +129,12 @@ bool ReadJob::open_item(Node& node) {
     node.warm(std::span(body_.items).subspan(next_item_));
   const Status status = is_page ? open_page(node, item) : open_piece(node, item);
   const bool is_empty = current_.at == current_.end;
+  const bool is_here =
+      status != Status::ok || current_.piece->has(current_.at, current_.end - current_.at);
+  if (!is_here) [[unlikely]] {
+    load(node, std::exchange(current_, {}).piece);
+    return false;
+  }
   const bool is_kept = status == Status::ok && !is_empty && is_view();
   const Status kept = is_kept ? keep_view(node) : status;
   if (kept == Status::ok && !is_empty) return true;
@@ -136,7 +150,7 @@ Status ReadJob::keep_view(Node& node) {
 
 Status ReadJob::open_page(Node& node, const wire::Item& item) {
   if (!is_valid_name(item.name, true)) return Status::invalid;
-  PieceRef piece = node.store->find_page(item.name, (item.flags & wire::ITEM_PROBE) == 0);
+  PieceRef piece = find(node, item, (item.flags & wire::ITEM_PROBE) == 0);
   if (!piece) return Status::miss;
   const std::uint64_t length = piece->length();
   if ((item.flags & wire::ITEM_RANGE) != 0) {
@@ -155,15 +169,61 @@ Status ReadJob::open_piece(Node& node, const wire::Item& item) {
   const bool is_fit = is_inside(item.offset, item.length, CHUNK_BYTES_MAX) && item.length > 0;
   if (!is_fit || !is_valid_name(item.name, false)) return Status::invalid;
   const bool is_use = (item.flags & wire::ITEM_PROBE) == 0;
-  PieceRef piece = item.tag == 0 ? node.store->find_latest(item.name, item.chunk, item.offset,
-                                                           item.length, is_use)
-                                 : node.store->find_piece(item.name, item.chunk, item.tag, is_use);
+  PieceRef piece = find(node, item, is_use);
   if (is_planted_now("serve_old_copy", 4)) piece = old_copy(node, item, piece);
   if (!piece || item.offset < piece->offset()) return Status::miss;
   const std::uint64_t begin = item.offset - piece->offset();
   if (!is_inside(begin, item.length, piece->length())) return Status::miss;
   current_ = {std::move(piece), begin, begin, begin + item.length};
   return Status::ok;
+}
+
+/// Of the item that was loaded for: what came of it.
+PieceRef ReadJob::find(Node& node, const wire::Item& item, bool is_use) const {
+  if (loads_ != nullptr && std::exchange(loads_->has_answer, false))
+    return std::move(loads_->piece);
+  Store& store = *node.store;
+  if (body_.head.op == wire::Op::get) return store.find_page(item.name, is_use);
+  if (item.tag != 0) return store.find_piece(item.name, item.chunk, item.tag, is_use);
+  return store.find_latest(item.name, item.chunk, item.offset, item.length, is_use);
+}
+
+/// The present item's piece; and those of the next ones, so that the disk is kept busy.
+void ReadJob::load(Node& node, PieceRef cold) {
+  if (loads_ == nullptr) loads_ = std::make_unique<Loads>();
+  loads_->next_item = std::max(loads_->next_item, next_item_ + 1);
+  is_waiting_ = true;
+  const auto done = [wake = *wake_, request = request_](Status, PieceRef piece) {
+    wake(request, std::move(piece));
+  };
+  node.store->load(cold, LoadRank::demand, loads_->stop.flag, done);
+  load_ahead(node);
+}
+
+void ReadJob::load_ahead(Node& node) {
+  const auto ignore = [](Status, const PieceRef&) {};
+  std::uint64_t bytes = 0;
+  for (std::size_t at = next_item_ + 1; at < loads_->next_item; ++at)
+    bytes += std::min<std::uint64_t>(body_.items[at].length, PAGE_BYTES_MAX);
+  const std::uint64_t bytes_max =
+      std::min<std::uint64_t>(AHEAD_BYTES, node.store->arena().bytes() / AHEAD_SHARE);
+  std::size_t& next = loads_->next_item;
+  for (std::size_t looked = 0; looked < LOOKUPS_MAX && next < body_.items.size(); ++looked) {
+    const wire::Item& item = body_.items[next];
+    bytes += std::min<std::uint64_t>(item.length, PAGE_BYTES_MAX);
+    if (bytes > bytes_max) return;
+    ++next;
+    const PieceRef piece = find(node, item, false);
+    if (piece != nullptr && !piece->is_whole())
+      node.store->load(piece, LoadRank::ahead, loads_->stop.flag, ignore);
+  }
+}
+
+void ReadJob::loaded(PieceRef piece) {
+  if (!is_waiting_) return;
+  is_waiting_ = false;
+  loads_->has_answer = true;
+  loads_->piece = std::move(piece);
 }
 
 /// Whole blocks, and the piece's own short last one. False: no room in this frame.

@@ -3,9 +3,14 @@
 // Pieces are looked up when their turn comes and held only while their bytes go out. Whole blocks
 // travel with their stored sums; of a cut block the whole is verified in a copy, and the part asked
 // for gets a sum of its own.
+//
+// A piece that is on disk is loaded first, and so are the next ones: meanwhile the job waits, and
+// nobody with it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "node.h"
@@ -25,9 +30,16 @@ class ReadJob {
   bool is_view() const noexcept { return lease_ != 0; }
   std::uint64_t lease() const noexcept { return lease_; }
 
-  /// Adds at most one DATA frame, and the RESPONSE when it was the last. True: the job is over.
-  bool next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, std::size_t payload_max,
-                  std::uint64_t consumed);
+  /// Where the end of a load is told, from any thread.
+  using Wake = std::function<void(std::uint64_t request, PieceRef piece)>;
+  enum class Turn : std::uint8_t { more, over, waits };
+
+  /// Adds at most one DATA frame, and the RESPONSE when it was the last. waits: for `loaded`, which
+  /// gets what `wake` was told.
+  Turn next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, const Wake& wake,
+                  std::size_t payload_max, std::uint64_t consumed);
+  bool is_waiting() const noexcept { return is_waiting_; }
+  void loaded(PieceRef piece);
   /// Ends it early: items that were not answered yet get `status`.
   void end(wire::Bytes& out, Status status);
 
@@ -38,11 +50,32 @@ class ReadJob {
     std::uint64_t begin = 0, at = 0, end = 0;  // in the piece
   };
 
+  /// Set once nobody waits for what it has asked for.
+  struct Stop {
+    StopRef flag = std::make_shared<std::atomic<bool>>(false);
+    Stop() = default;
+    Stop(Stop&&) noexcept = default;
+    Stop& operator=(Stop&&) noexcept = default;
+    ~Stop() {
+      if (flag != nullptr) *flag = true;
+    }
+  };
+  /// Loads that were asked for.
+  struct Loads {
+    Stop stop;
+    std::size_t next_item = 0;  // from here on nothing was
+    bool has_answer = false;    // of the present item
+    PieceRef piece;             // nothing: it is a miss
+  };
+
   bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
   bool open_item(Node& node);
   Status keep_view(Node& node);
   Status open_page(Node& node, const wire::Item& item);
   Status open_piece(Node& node, const wire::Item& item);
+  PieceRef find(Node& node, const wire::Item& item, bool is_use) const;
+  void load(Node& node, PieceRef cold);
+  void load_ahead(Node& node);
   bool add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
   bool add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
   void add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const;
@@ -54,6 +87,9 @@ class ReadJob {
   bool is_small_ = false;
   std::uint64_t lease_;              // of a view; 0 for a read
   Views::Viewer* viewer_ = nullptr;  // of this turn
+  const Wake* wake_ = nullptr;       // likewise
+  std::unique_ptr<Loads> loads_;     // once a piece was on disk
+  bool is_waiting_ = false;
   std::size_t next_item_ = 0;
   Current current_;
   std::vector<wire::ResponseItem> answers_;

@@ -11,7 +11,7 @@ constexpr std::size_t REPLIES_BYTES_MAX = 1 * MiB;
 }  // namespace
 
 bool Sender::has_work() const noexcept {
-  return outgoing_.is_sealed() || !replies_.bytes.empty() || !jobs_.empty() ||
+  return outgoing_.is_sealed() || !replies_.bytes.empty() || jobs_.size() > waiting_count_ ||
          !arena_frame_.empty();
 }
 
@@ -56,13 +56,16 @@ void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
   outgoing_.head.swap(replies_.bytes);
   outgoing_.ends = replies_.ends;
   replies_.ends = 0;
-  if (outgoing_.head.size() < REPLIES_BYTES_ALONE && !jobs_.empty()) {
+  if (outgoing_.head.size() < REPLIES_BYTES_ALONE && jobs_.size() > waiting_count_) {
     const auto job = choose();
     const std::size_t room = outgoing_.begin_payload(payload_max, job->is_view());
-    if (job->next_frame(node_, outgoing_, viewer.get(), room, consumed)) {
+    const ReadJob::Turn turn =
+        job->next_frame(node_, outgoing_, viewer.get(), wake, room, consumed);
+    if (turn == ReadJob::Turn::over) {
       ++outgoing_.ends;
       jobs_.erase(job);
     } else {
+      if (turn == ReadJob::Turn::waits) ++waiting_count_;
       std::rotate(job, job + 1, jobs_.end());
     }
   }
@@ -71,16 +74,30 @@ void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
 
 std::deque<ReadJob>::iterator Sender::choose() {
   is_small_turn_ = !is_small_turn_;
-  if (is_small_turn_) return jobs_.begin();
-  const auto small =
-      std::find_if(jobs_.begin(), jobs_.end(), [](const ReadJob& job) { return job.is_small(); });
-  return small == jobs_.end() ? jobs_.begin() : small;
+  const auto first = std::find_if(jobs_.begin(), jobs_.end(),
+                                  [](const ReadJob& job) { return !job.is_waiting(); });
+  if (is_small_turn_) return first;
+  const auto small = std::find_if(
+      first, jobs_.end(), [](const ReadJob& job) { return job.is_small() && !job.is_waiting(); });
+  return small == jobs_.end() ? first : small;
+}
+
+std::deque<ReadJob>::iterator Sender::find(std::uint64_t request) {
+  return std::find_if(jobs_.begin(), jobs_.end(),
+                      [&](const ReadJob& job) { return job.request() == request; });
+}
+
+void Sender::loaded(std::uint64_t request, PieceRef piece) {
+  const auto job = find(request);
+  if (job == jobs_.end() || !job->is_waiting()) return;
+  job->loaded(std::move(piece));
+  --waiting_count_;
 }
 
 bool Sender::end(std::uint64_t request, Status status) {
-  const auto found = std::find_if(jobs_.begin(), jobs_.end(),
-                                  [&](const ReadJob& job) { return job.request() == request; });
+  const auto found = find(request);
   if (found == jobs_.end()) return false;
+  if (found->is_waiting()) --waiting_count_;
   found->end(replies_.bytes, status);
   ++replies_.ends;
   jobs_.erase(found);
@@ -96,6 +113,7 @@ void Sender::expire(std::int64_t now_ms) {
 
 void Sender::abandon() {
   jobs_.clear();
+  waiting_count_ = 0;
   arena_frame_.clear();
   replies_ = {};
 }

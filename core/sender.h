@@ -18,6 +18,8 @@ class Sender {
 
   /// Who looks at views over this stream; nothing when it may not.
   Views::ViewerRef viewer;
+  /// Where a job is told what was loaded for it; see `loaded`.
+  ReadJob::Wake wake;
 
   /// The reader says how far it has read: bytes may leave by reference.
   void allow_splice() noexcept { outgoing_.may_splice = true; }
@@ -26,6 +28,8 @@ class Sender {
   /// Frames that go out before any DATA. Append whole frames only.
   Replies& replies() noexcept { return replies_; }
   void add(ReadJob job) { jobs_.push_back(std::move(job)); }
+  /// A job of this stream goes on, if it is there still. Nothing: its piece is lost.
+  void loaded(std::uint64_t request, PieceRef piece);
 
   bool has_work() const noexcept;
   /// Is there bulk, so that this stream's small frames do not count as small work?
@@ -51,11 +55,13 @@ class Sender {
   void compose_arena();
   void compose(std::size_t payload_max, std::uint64_t consumed);
   std::deque<ReadJob>::iterator choose();
+  std::deque<ReadJob>::iterator find(std::uint64_t request);
 
   Node& node_;
   Replies replies_;
   std::deque<ReadJob> jobs_;
-  bool is_small_turn_ = true;  // small jobs get at most every second turn
+  std::size_t waiting_count_ = 0;  // of `jobs_`, for something to be loaded
+  bool is_small_turn_ = true;      // small jobs get at most every second turn
   Outgoing outgoing_;
   wire::Bytes arena_frame_;         // to go alone: its first byte carries the descriptor
   std::size_t arena_frame_at_ = 0;  // of the replies: behind so many bytes

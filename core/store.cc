@@ -3,19 +3,13 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <utility>
 
-#include "account.h"
 #include "assertion.h"
-#include "evictor.h"
-#include "extent.h"
-#include "index.h"
-#include "ledger.h"
 #include "name.h"
+#include "store_state.h"
 
 namespace gd2fs {
 
@@ -28,15 +22,17 @@ std::uint64_t idle_ns(const PieceSpec& spec) {
   return std::min(spec.idle_ms, steady_ns() / 2'000'000) * 1'000'000;
 }
 
-std::uint64_t share_of(std::uint64_t bytes, double share) {
-  return static_cast<std::uint64_t>(static_cast<double>(bytes) * share);
-}
-
 }  // namespace
 
 std::int64_t boottime_ms() noexcept {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+std::int64_t realtime_ms() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
@@ -47,30 +43,6 @@ std::uint64_t steady_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-struct Store::State {
-  State(Arena opened, const StoreOptions& options)
-      : arena(std::move(opened)),
-        account(arena.bytes(), arena.bytes() / FILLING_SHARE),
-        allocator(Ledger::front_bytes(arena.bytes()), arena.bytes()),
-        ledger(arena.memory(), options.node_name, options.boot, allocator, account),
-        spaces(arena.bytes() / PINNED_SHARE),
-        departures(options.departures),
-        index(account, ledger, spaces, departures) {
-    evictor.emplace(index, account, spaces, share_of(arena.bytes(), options.evict_above),
-                    share_of(arena.bytes(), options.evict_below));
-  }
-
-  Arena arena;
-  Account account;
-  Allocator allocator;
-  Ledger ledger;
-  Spaces spaces;
-  Departures departures;
-  Index index;
-  std::optional<Evictor> evictor;  // until the end begins
-  std::atomic<std::uint64_t> corrupt_pieces{0};
-};
-
 Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   const double below = options.evict_below, above = options.evict_above;
   if (!(below > 0 && below <= above && above <= 1)) {
@@ -80,17 +52,27 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   }
   auto arena = Arena::open(options.arena);
   if (!arena) return arena.error();
-  return std::make_unique<Store>(std::make_unique<State>(std::move(*arena), options));
+  auto store = std::make_unique<Store>(std::make_unique<State>(std::move(*arena), options));
+  if (!options.tier.disk.places.empty()) {
+    if (auto opened = store->open_tier(options.tier); !opened) return opened.error();
+  }
+  store->state_->start_evictor(options);
+  if (store->has_tier()) store->state_->tier->start();
+  return store;
 }
 
 Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Store::~Store() {
+  stop_tier(std::chrono::milliseconds(0));
   state_->evictor.reset();
+  state_->index.set_disk(nullptr);
   state_->index.clear_all();
+  state_->tier.reset();
   const Account::Sums sums = state_->account.sums();
   // A reference that is left would read memory that is no longer mapped.
   GD2FS_ASSERT(sums[static_cast<std::size_t>(Use::filling)] == 0);
+  GD2FS_ASSERT(sums[static_cast<std::size_t>(Use::loading)] == 0);
   GD2FS_ASSERT(sums[static_cast<std::size_t>(Use::zombie)] == 0);
 }
 
@@ -102,22 +84,30 @@ Reserved Store::reserve(const PieceSpec& spec) {
   const std::uint64_t bytes = whole_grains(spec.length);
   if (spec.is_moved && would_go_next(spec, bytes)) return {Status::full, nullptr};
   Space& space = state_->spaces.of(spec.name, spec.is_page);
-  if (const Status status = take_quota(space, spec, bytes); status != Status::ok)
-    return {status, nullptr};
-  Reserved reserved = take_memory(space, spec, bytes);
-  if (reserved.status != Status::ok) space.give_back(bytes);
-  return reserved;
+  const Reason reason{Cause::evicted, namespace_of(spec.name, spec.is_page)};
+  const Status status = take_bytes(space, bytes, Use::filling, reason);
+  if (status == Status::ok) return {status, make_piece(space, spec)};
+  if (space.quota_bytes() != 0 && bytes > space.quota_bytes()) {
+    const Reason refused{Cause::over_quota, space.name()};
+    note_refused(spec.name, spec.is_page, spec.chunk, spec.tag, spec.length, refused);
+  }
+  return {status, nullptr};
+}
+
+/// Of the quota, then of memory.
+Status Store::take_bytes(Space& space, std::uint64_t bytes, Use use, const Reason& reason) {
+  if (const Status status = take_quota(space, bytes); status != Status::ok) return status;
+  const Status status = take_memory(bytes, use, reason);
+  if (status != Status::ok) space.give_back(bytes);
+  return status;
 }
 
 /// Over its quota a namespace makes room among its own.
-Status Store::take_quota(Space& space, const PieceSpec& spec, std::uint64_t bytes) {
+Status Store::take_quota(Space& space, std::uint64_t bytes) {
   const Reason reason{Cause::over_quota, space.name()};
   std::uint64_t evicted = 0;
   while (!space.try_take(bytes)) {
-    if (bytes > space.quota_bytes()) {
-      note_refused(spec.name, spec.is_page, spec.chunk, spec.tag, spec.length, reason);
-      return Status::full;
-    }
+    if (bytes > space.quota_bytes()) return Status::full;
     const std::uint64_t freed =
         evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one(&space, reason) : 0;
     if (freed == 0) return Status::retry;
@@ -126,21 +116,20 @@ Status Store::take_quota(Space& space, const PieceSpec& spec, std::uint64_t byte
   return Status::ok;
 }
 
-Reserved Store::take_memory(Space& space, const PieceSpec& spec, std::uint64_t bytes) {
-  const Reason reason{Cause::evicted, namespace_of(spec.name, spec.is_page)};
+Status Store::take_memory(std::uint64_t bytes, Use use, const Reason& reason) {
   std::uint64_t evicted = 0;
   for (;;) {
-    const Account::Admission admission = state_->account.admit(bytes);
+    const Account::Admission admission = state_->account.admit(bytes, use);
     if (admission.verdict == Account::Verdict::admitted) {
       state_->evictor->note_used(state_->arena.bytes() - admission.free_bytes);
-      return {Status::ok, make_piece(space, spec)};
+      return Status::ok;
     }
-    if (admission.verdict == Account::Verdict::too_large) return {Status::full, nullptr};
-    if (admission.verdict == Account::Verdict::busy) return {Status::retry, nullptr};
+    if (admission.verdict == Account::Verdict::too_large) return Status::full;
+    if (admission.verdict == Account::Verdict::busy) return Status::retry;
     // Short of bytes. What we free another writer may take: the budget ends that.
     const std::uint64_t freed =
         evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one(nullptr, reason) : 0;
-    if (freed == 0) return {Status::retry, nullptr};
+    if (freed == 0) return Status::retry;
     evicted += freed;
   }
 }
@@ -150,6 +139,7 @@ Status Store::publish_page(const PieceRef& piece) {
   Index::Removed removed;
   if (!state_->index.add_page(piece, removed)) return Status::have;
   write_records(*piece);
+  if (has_tier()) state_->tier->note_published(piece, piece->demote_);
   return Status::ok;
 }
 
@@ -166,6 +156,7 @@ Status Store::publish(std::string_view name, std::uint64_t chunk, std::uint64_t 
   const PieceRef piece = state_->index.publish(name, chunk, tag, seq, is_first, removed);
   if (piece == nullptr) return Status::miss;
   if (is_first) write_records(*piece);
+  if (is_first && has_tier()) state_->tier->note_published(piece, piece->demote_);
   return Status::ok;
 }
 
@@ -297,6 +288,7 @@ StoreCounts Store::counts() const {
   counts.staged_bytes = of(Use::staged);
   counts.live_bytes = of(Use::live);
   counts.zombie_bytes = of(Use::zombie);
+  counts.loading_bytes = of(Use::loading);
   counts.record_bytes = of(Use::records);
   counts.pages = state_->index.pages();
   counts.pieces = state_->index.pieces();
@@ -304,6 +296,7 @@ StoreCounts Store::counts() const {
   counts.evicted_bytes = state_->evictor->evicted_bytes();
   counts.expired_pieces = state_->index.expired();
   counts.corrupt_pieces = state_->corrupt_pieces.load();
+  if (has_tier()) add_tier_counts(counts);
   return counts;
 }
 
@@ -311,6 +304,7 @@ const Arena& Store::arena() const { return state_->arena; }
 
 /// There is no room without eviction, and nothing here is older.
 bool Store::would_go_next(const PieceSpec& spec, std::uint64_t bytes) const {
+  if (has_tier()) return false;  // what goes is on disk
   if (state_->account.used_bytes() + bytes <= state_->evictor->below_bytes()) return false;
   return steady_ns() - idle_ns(spec) <= state_->index.oldest_ns();
 }
@@ -340,12 +334,18 @@ PieceRef Store::make_piece(Space& space, const PieceSpec& spec) {
   made.replicas_ = spec.replicas;
   made.settled_epoch_ = spec.epoch;
   made.idle_ns_ = idle_ns(spec);
-  made.arena_ = state_->arena.memory().data();
+  made.demote_ = demote_of(space);
   made.hashes_.resize(wire::blocks_of(spec.length));
-  // The allocator frees before the account does: what is admitted is there.
-  GD2FS_ASSERT(state_->allocator.allocate(spec.length, made.extents_));
-  made.store_ = this;
+  allocate(made);
   return piece;
+}
+
+void Store::allocate(Piece& piece) {
+  piece.arena_ = state_->arena.memory().data();
+  // The allocator frees before the account does: what is admitted is there.
+  GD2FS_ASSERT(state_->allocator.allocate(piece.length_, piece.extents_));
+  piece.taken_bytes_ = whole_grains(piece.length_);
+  piece.store_ = this;
 }
 
 // The piece is in the index by now. When it was removed meanwhile, the records are struck here or
@@ -378,7 +378,8 @@ void Store::let_go(Piece& piece) {
   for (const Extent& extent : piece.extents_) state_->ledger.release(extent.record);
   state_->allocator.free(piece.extents_);
   piece.space().give_back(piece.taken_bytes());
-  state_->account.move(state == PieceState::filling ? Use::filling : Use::zombie, Use::free,
+  const Use filling = piece.is_loading_ ? Use::loading : Use::filling;
+  state_->account.move(state == PieceState::filling ? filling : Use::zombie, Use::free,
                        piece.taken_bytes());
 }
 

@@ -5,20 +5,24 @@
 // Extents are reserved before a byte is received. What is let go unpublished is freed by itself.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "account.h"
 #include "arena.h"
 #include "cursor.h"
 #include "departures.h"
 #include "error.h"
 #include "eviction/space.h"
 #include "piece.h"
+#include "tier.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -30,6 +34,7 @@ struct StoreOptions {
   std::string node_name;      // written into the arena's first grain, with `boot`
   std::uint64_t boot = 0;
   std::size_t departures = DEPARTURES_DEFAULT;  // that are remembered
+  TierOptions tier;
 };
 
 struct PieceSpec {
@@ -50,10 +55,19 @@ struct PieceSpec {
 /// Every grain of the arena is in exactly one of these: their sum is `arena_bytes` (core.md 2.4).
 struct StoreCounts {
   std::uint64_t arena_bytes = 0, free_bytes = 0, filling_bytes = 0, staged_bytes = 0,
-                live_bytes = 0, zombie_bytes = 0,
+                live_bytes = 0, zombie_bytes = 0, loading_bytes = 0,
                 record_bytes = 0;       // record_bytes: superblock and record slabs
-  std::uint64_t pages = 0, pieces = 0;  // live ones
+  std::uint64_t pages = 0, pieces = 0;  // live ones, those on disk alone included
   std::uint64_t evicted_pieces = 0, evicted_bytes = 0, expired_pieces = 0, corrupt_pieces = 0;
+
+  // Of the tier below.
+  std::uint64_t cold_pieces = 0, cold_bytes = 0;        // now: on disk alone
+  std::uint64_t dirty_bytes = 0;                        // now: to be written
+  std::uint64_t demoted_pieces = 0, demoted_bytes = 0;  // written
+  std::uint64_t loaded_pieces = 0, loaded_bytes = 0;
+  std::uint64_t undemoted_pieces = 0;  // evicted though they should have been written
+  std::uint64_t failed_loads = 0, failed_demotions = 0;
+  std::uint64_t recovered_pieces = 0, recovered_bytes = 0;  // on disk at the start
 };
 
 struct Reserved {
@@ -148,6 +162,23 @@ class Store {
   void note_refused(std::string_view name, bool is_page, std::uint64_t chunk, std::uint64_t tag,
                     std::uint64_t bytes, const Reason& reason);
 
+  // The tier below memory. Without one every piece is whole.
+
+  /// Brings a piece into memory whole, unless it is. `done` runs once, on any thread, perhaps before
+  /// this returns, under no lock: with the whole piece, or miss, or cancelled.
+  void load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Done done);
+  /// Writes a piece to disk, unless it is there. ok; miss: it is not here any more; denied: its
+  /// namespace does not go to disk, or there is none; else what the disk says.
+  void flush(const PieceRef& piece, Flusher::Done done);
+  /// All that was written before is safe from a power cut. denied: there is no disk.
+  void flush_disk(Disk::Done done);
+  /// Is there a disk below?
+  bool has_tier() const;
+  std::optional<DiskCounts> disk_counts() const;
+  /// Before the end: writes what is dirty, for so long at most; then nothing moves between memory
+  /// and disk any more, and nobody is called back.
+  void stop_tier(std::chrono::milliseconds timeout);
+
   StoreCounts counts() const;
   const Arena& arena() const;
 
@@ -173,10 +204,17 @@ class Store {
 
  private:
   bool would_go_next(const PieceSpec& spec, std::uint64_t bytes) const;
-  Status take_quota(Space& space, const PieceSpec& spec, std::uint64_t bytes);
-  Reserved take_memory(Space& space, const PieceSpec& spec, std::uint64_t bytes);
+  Status take_bytes(Space& space, std::uint64_t bytes, Use use, const Reason& reason);
+  Status take_quota(Space& space, std::uint64_t bytes);
+  Status take_memory(std::uint64_t bytes, Use use, const Reason& reason);
   bool has(const PieceSpec& spec);
   PieceRef make_piece(Space& space, const PieceSpec& spec);
+  void allocate(Piece& piece);
+  Result<bool> open_tier(const TierOptions& options);
+  void add_tier_counts(StoreCounts& counts) const;
+  Demote demote_of(const Space& space) const;
+  PieceRef make_cold(DiskPiece&& record);
+  PieceRef reserve_again(const Piece& cold);
   void write_records(Piece& piece);
   void let_go(Piece& piece);  // by its destructor
 
@@ -185,6 +223,8 @@ class Store {
 
 /// CLOCK_BOOTTIME in milliseconds: goes on while the machine sleeps.
 std::int64_t boottime_ms() noexcept;
+/// CLOCK_REALTIME in milliseconds: goes on from one boot of the machine to the next.
+std::int64_t realtime_ms() noexcept;
 /// CLOCK_MONOTONIC in nanoseconds: what uses are noted by.
 std::uint64_t steady_ns() noexcept;
 

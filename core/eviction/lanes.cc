@@ -93,6 +93,8 @@ void Lanes::settle(Piece& piece) {
   const std::uint64_t bytes = piece.taken_bytes();
   now.take(bytes);
   before->give_back(bytes);
+  now.add_disk(piece.disk_bytes());
+  before->add_disk(-piece.disk_bytes());
   if (!piece.is_pinned()) return;
   before->unpin(bytes);
   now.force_pin(bytes);

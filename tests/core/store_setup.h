@@ -98,7 +98,7 @@ inline Status put_piece(Store& store, const PieceSpec& spec, std::uint64_t seq) 
 
 inline std::uint64_t sum(const StoreCounts& c) {
   return c.free_bytes + c.filling_bytes + c.staged_bytes + c.live_bytes + c.zombie_bytes +
-         c.record_bytes;
+         c.loading_bytes + c.record_bytes;
 }
 
 inline bool wait_until(const std::function<bool()>& condition) {

@@ -1,0 +1,237 @@
+// Index, of the tier below: pieces that are on disk, and pieces that are yet to get there.
+//
+// Under a shard's lock the index may change a piece that nobody else refers to: so eviction takes
+// the memory out of one that is on disk, and leaves it where it is, cold.
+#include <utility>
+
+#include "assertion.h"
+#include "index.h"
+#include "index_shard.h"
+#include "store.h"
+
+namespace gd2fs {
+
+PieceRef Index::add_cold(const PieceRef& piece, const DiskCopyRef& copy,
+                         std::vector<DiskCopyRef>& losers) {
+  GD2FS_ASSERT(piece->state() == PieceState::filling && piece->taken_bytes_ == 0);
+  piece->name_hash_ = hash_of(piece->name_);
+  Shard& shard = shard_of(piece->name_hash_);
+  PieceRef replaced;  // let go after the lock
+  const std::lock_guard lock(shard.mutex);
+  if (Piece* const other = same_as(shard, *piece)) {
+    if (other->is_whole_) {
+      const bool is_same = other->tag_ == piece->tag_ && other->hashes_ == piece->hashes_ &&
+                           other->length_ == piece->length_;
+      if (!is_same || other->copy_ != nullptr) {
+        losers.push_back(copy);
+        return nullptr;
+      }
+      make_clean(shard, *other);
+      set_copy(*other, copy);
+      return other->indexed_;
+    }
+    losers.push_back(other->copy_);
+    set_copy(*other, nullptr);
+    replaced = retire(shard, *other, {});
+  }
+  set_copy(*piece, copy);
+  piece->indexed_ = piece;
+  piece->state_ = PieceState::live;
+  add_to_table(shard, *piece);
+  ++(piece->is_page_ ? pages_ : pieces_);
+  if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
+  count_cold(*piece, true);
+  return piece;
+}
+
+void Index::tell_owners() const {
+  Cursor cursor;
+  while (!cursor.is_over) {
+    walk(cursor, [this](const PieceRef& piece, std::uint64_t) {
+      if (piece->copy_ != nullptr) disk_->set_owner(piece->copy_, piece);
+    });
+  }
+}
+
+bool Index::note_copy(const PieceRef& piece, const DiskCopyRef& copy) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ == nullptr || piece->copy_ != nullptr) return false;
+  make_clean(shard, *piece);
+  set_copy(*piece, copy);
+  return true;
+}
+
+void Index::forget_copy(const PieceRef& piece, const DiskCopyRef& copy, Removed& removed) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ == nullptr || piece->copy_ != copy) return;
+  set_copy(*piece, nullptr);
+  if (piece->taken_bytes_ == 0) {
+    removed.push_back(retire(shard, *piece, {Cause::disk_lost}));
+  } else if (piece->is_whole_) {
+    make_dirty(shard, *piece);
+  }
+}
+
+void Index::give_up(const PieceRef& piece) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  make_clean(shard, *piece);
+  piece->demote_ = Demote::none;
+}
+
+bool Index::is_dirty(const Piece& piece) const {
+  const Shard& shard = shard_of(piece.name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  return piece.is_dirty_;
+}
+
+DiskCopyRef Index::copy_of(const Piece& piece) const {
+  const Shard& shard = shard_of(piece.name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  return piece.indexed_ == nullptr ? nullptr : piece.copy_;
+}
+
+PieceRef Index::current(const Piece& piece) const {
+  Shard& shard = shard_of(piece.name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  Piece* const found = same_as(shard, piece);
+  return found == nullptr ? nullptr : found->indexed_;
+}
+
+bool Index::swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusive,
+                    Removed& removed) {
+  warm->name_hash_ = cold->name_hash_;
+  Shard& shard = shard_of(cold->name_hash_);
+  const Moment now = Moment::now();
+  const std::lock_guard lock(shard.mutex);
+  if (cold->indexed_ == nullptr || cold->copy_ == nullptr) return false;
+  const DiskCopyRef copy = is_exclusive ? nullptr : cold->copy_;
+  if (!is_exclusive) set_copy(*cold, nullptr);
+  warm->seq_ = cold->seq_.load();
+  warm->replicas_ = cold->replicas_.load();
+  warm->settle(cold->settled_epoch(), cold->is_handed_over());
+  removed.push_back(retire(shard, *cold, {}));
+  if (copy != nullptr) set_copy(*warm, copy);
+  add_to_table(shard, *warm);
+  enter(shard, warm, PieceState::live, now);
+  return true;
+}
+
+PieceRef Index::take_dirty() {
+  for (;;) {
+    Shard* oldest = nullptr;
+    std::uint64_t first_ns = NEVER;
+    for (const auto& shard : shards_) {
+      const std::uint64_t since_ns = shard->dirty_since_ns.load(std::memory_order_relaxed);
+      if (since_ns >= first_ns) continue;
+      first_ns = since_ns;
+      oldest = shard.get();
+    }
+    if (oldest == nullptr) return nullptr;
+    const std::lock_guard lock(oldest->mutex);
+    EvictionHook* const hook = oldest->dirty.oldest();
+    if (hook == nullptr) continue;  // taken meanwhile
+    PieceRef piece = hook->piece->indexed_;
+    oldest->remove_dirty(*hook);
+    return piece;
+  }
+}
+
+void Index::put_back(const PieceRef& piece) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  if (piece->is_dirty_ && piece->dirty_.piece == nullptr)
+    shard.add_dirty(*piece, piece->dirty_, steady_ns());
+}
+
+// ---- under the shard's lock ----------------------------------------------------------
+
+bool Index::is_to_write(const Piece& piece) const noexcept {
+  return piece.is_dirty_ && !is_losing_.load(std::memory_order_relaxed);
+}
+
+/// Live from now on, and whole: is it to be written?
+void Index::make_dirty(Shard& shard, Piece& piece) {
+  const bool is_wanted =
+      disk_ != nullptr && piece.demote_ != Demote::none && piece.copy_ == nullptr;
+  if (!is_wanted || piece.is_dirty_) return;
+  piece.is_dirty_ = true;
+  dirty_bytes_ += piece.taken_bytes_;
+  shard.add_dirty(piece, piece.dirty_, steady_ns());
+}
+
+/// It is written, or goes.
+void Index::make_clean(Shard& shard, Piece& piece) {
+  if (!piece.is_dirty_) return;
+  piece.is_dirty_ = false;
+  dirty_bytes_ -= piece.taken_bytes_;
+  if (piece.dirty_.piece != nullptr) shard.remove_dirty(piece.dirty_);
+}
+
+/// Counted where it is.
+void Index::set_copy(Piece& piece, const DiskCopyRef& copy) {
+  piece.space().add_disk(-piece.disk_bytes());
+  piece.copy_ = copy;
+  piece.space().add_disk(piece.disk_bytes());
+}
+
+/// It goes for good, and its copy with it; at the node's end the copy stays.
+void Index::strike(Piece& piece) {
+  if (piece.copy_ == nullptr) return;
+  if (disk_ != nullptr) disk_->strike(piece.copy_);
+  set_copy(piece, nullptr);
+}
+
+void Index::count_cold(const Piece& piece, bool is_cold) {
+  if (is_cold) {
+    ++cold_;
+    cold_bytes_ += piece.length_;
+  } else {
+    --cold_;
+    cold_bytes_ -= piece.length_;
+  }
+}
+
+Piece* Index::same_as(Shard& shard, const Piece& piece) const {
+  return piece.is_page_ ? shard.pages.find(piece.name_, piece.name_hash_)
+                        : shard.files.find(piece.name_, piece.chunk_, piece.tag_);
+}
+
+void Index::add_to_table(Shard& shard, Piece& piece) const {
+  piece.is_page_ ? shard.pages.add(piece) : shard.files.add(piece);
+}
+
+PieceRef Index::evict(Shard& shard, Piece& piece, const Reason& reason) {
+  shard.lanes.evict(piece);
+  if (piece.copy_ != nullptr) return strip(shard, piece);
+  if (!piece.is_dirty_) return retire(shard, piece, reason);
+  ++lost_dirty_;
+  return retire(shard, piece, {Cause::not_demoted, reason.for_whom});
+}
+
+/// Its memory, as a piece of its own that nobody finds. What stays is cold.
+PieceRef Index::strip(Shard& shard, Piece& piece) {
+  struct Husk : Piece {};
+  GD2FS_ASSERT(piece.state() == PieceState::live && piece.indexed_.use_count() == 1);
+  shard.lanes.remove(piece);
+  account_.move(Use::live, Use::zombie, piece.taken_bytes_);
+  if (piece.has_records_.exchange(false)) {
+    for (const Extent& extent : piece.extents_) ledger_.strike(extent.record);
+  }
+  const auto husk = std::make_shared<Husk>();
+  Piece& taken = *husk;
+  taken.length_ = piece.length_;
+  taken.store_ = piece.store_;
+  taken.space_ = &piece.space();
+  taken.state_ = PieceState::zombie;
+  taken.taken_bytes_ = std::exchange(piece.taken_bytes_, 0);
+  taken.extents_ = std::move(piece.extents_);
+  piece.extents_.clear();
+  piece.is_whole_ = false;
+  count_cold(piece, true);
+  return husk;
+}
+
+}  // namespace gd2fs

@@ -1,0 +1,183 @@
+#include "loader.h"
+
+#include <algorithm>
+
+#include "assertion.h"
+
+namespace gd2fs {
+
+void Loader::load(const PieceRef& piece, LoadRank rank, StopRef stop, Done done) {
+  if (piece->is_whole()) return done(Status::ok, piece);
+  bool is_refused = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_refused = is_stopping_;
+    if (!is_refused) {
+      LoadRef& load = loads_[piece.get()];
+      const bool is_new = load == nullptr;
+      if (is_new) load = std::make_shared<Load>(Load{piece, nullptr, rank, {}});
+      load->waiters.push_back({std::move(stop), std::move(done)});
+      const bool is_sooner = !is_new && load->warm == nullptr && rank < load->rank;
+      if (is_sooner) load->rank = rank;  // what stands in the other queue is passed over there
+      if (is_new || is_sooner) waiting_[static_cast<std::size_t>(rank)].push_back(load);
+    }
+  }
+  if (is_refused) return done(Status::cancelled, nullptr);
+  pump();
+}
+
+void Loader::pump() {
+  while (const LoadRef load = next()) {
+    if (begin(load) == Begun::yes) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_[static_cast<std::size_t>(load->rank)].push_front(load);
+      is_starved_ = true;
+    }
+    return host_.on_starved();
+  }
+}
+
+/// The next one that somebody wants still.
+Loader::LoadRef Loader::next() {
+  for (;;) {
+    LoadRef load;
+    bool is_wanted = false;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto queue = std::find_if(waiting_.begin(), waiting_.end(),
+                                      [](const auto& each) { return !each.empty(); });
+      is_starved_ = false;
+      if (queue == waiting_.end()) return nullptr;
+      load = std::move(queue->front());
+      queue->pop_front();
+      const auto rank = static_cast<LoadRank>(queue - waiting_.begin());
+      // It stands in two queues when it was asked for again with a better rank.
+      const auto known = loads_.find(load->cold.get());
+      if (load->rank != rank || known == loads_.end() || known->second != load) continue;
+      is_wanted = !is_stopped(*load);
+    }
+    if (is_wanted) return load;
+    finish(load, Status::cancelled, nullptr);
+  }
+}
+
+Loader::Begun Loader::begin(const LoadRef& load) {
+  const DiskCopyRef copy = index_.copy_of(*load->cold);
+  if (copy == nullptr) {
+    // Dropped, or loaded by an earlier one.
+    const PieceRef now = index_.current(*load->cold);
+    const bool is_here = now != nullptr && now->is_whole();
+    finish(load, is_here ? Status::ok : Status::miss, is_here ? now : nullptr);
+    return Begun::yes;
+  }
+  PieceRef warm = host_.reserve(*load->cold);
+  if (warm == nullptr) return Begun::starved;
+  std::vector<std::span<std::byte>> runs;
+  warm->runs(0, warm->length(), runs);
+  bool is_stopping = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping = is_stopping_;
+    if (!is_stopping) {
+      load->warm = warm;
+      ++on_way_;
+      on_way_bytes_ += warm->length();
+    }
+  }
+  if (is_stopping) {
+    finish(load, Status::cancelled, nullptr);
+    return Begun::yes;
+  }
+  disk_.used(copy);
+  disk_.read(copy, 0, std::move(runs), warm, [this, load, copy](Status status) {
+    if (status == Status::ok) disk_.set_owner(copy, load->warm);
+    take(load, status);
+  });
+  return Begun::yes;
+}
+
+/// On a thread of the disk.
+void Loader::take(const LoadRef& load, Status status) {
+  const PieceRef warm = std::exchange(load->warm, nullptr);
+  const std::uint64_t bytes = warm->length();
+  Index::Removed removed;
+  if (status != Status::ok) {
+    ++failed_;
+  } else if (!is_right(*warm)) {
+    ++corrupt_;
+    status = Status::corrupt;
+  }
+  if (status != Status::ok) {
+    removed.push_back(index_.take(load->cold, {Cause::corrupt}));
+    finish(load, Status::miss, nullptr);
+  } else if (index_.swap_in(load->cold, warm, host_.is_exclusive(*warm), removed)) {
+    ++pieces_;
+    bytes_ += bytes;
+    host_.on_loaded(warm);
+    finish(load, Status::ok, warm);
+  } else {
+    finish(load, Status::miss, nullptr);
+  }
+  removed.clear();
+  pump();
+  const std::lock_guard lock(mutex_);
+  on_way_bytes_ -= bytes;
+  if (--on_way_ == 0) ended_.notify_all();
+}
+
+void Loader::finish(const LoadRef& load, Status status, const PieceRef& piece) {
+  std::vector<Waiter> waiters;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = loads_.find(load->cold.get());
+    if (known != loads_.end() && known->second == load) loads_.erase(known);
+    waiters.swap(load->waiters);
+  }
+  for (const Waiter& waiter : waiters) waiter.done(status, piece);
+}
+
+bool Loader::is_right(const Piece& piece) {
+  for (std::size_t block = 0; block < piece.hashes().size(); ++block) {
+    const std::uint64_t at = block * BLOCK_BYTES;
+    const std::uint64_t bytes = std::min<std::uint64_t>(BLOCK_BYTES, piece.length() - at);
+    if (piece.hash_of(at, bytes) != piece.hashes()[block]) return false;
+  }
+  return true;
+}
+
+/// Nobody who asked wants it any more.
+bool Loader::is_stopped(const Load& load) {
+  return std::all_of(load.waiters.begin(), load.waiters.end(), [](const Waiter& each) {
+    return each.stop != nullptr && each.stop->load(std::memory_order_relaxed);
+  });
+}
+
+void Loader::stop() {
+  std::vector<LoadRef> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    for (auto& queue : waiting_) queue.clear();
+    for (const auto& [cold, load] : loads_)
+      if (load->warm == nullptr) waiting.push_back(load);
+  }
+  for (const LoadRef& load : waiting) finish(load, Status::cancelled, nullptr);
+  waiting.clear();
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return on_way_ == 0; });
+}
+
+LoadCounts Loader::counts() const {
+  LoadCounts now;
+  now.pieces = pieces_.load();
+  now.bytes = bytes_.load();
+  now.failed = failed_.load();
+  now.corrupt = corrupt_.load();
+  const std::lock_guard lock(mutex_);
+  for (const auto& queue : waiting_) now.queued += queue.size();
+  now.on_way_bytes = on_way_bytes_;
+  return now;
+}
+
+}  // namespace gd2fs
