@@ -202,7 +202,9 @@ void Clerk::place_strike(WaitingStrike strike, Work& work) {
   LogCopy& copy = *strike.copy;
   if (copy.segment && copy.move == LogCopy::Move::copying)
     return log_.late_strikes.push_back(std::move(strike));
-  if (!copy.segment || copy.segment->state == Segment::State::doomed) {
+  const bool is_doomed = copy.segment && copy.segment->state == Segment::State::doomed &&
+                         copy.move != LogCopy::Move::copied;
+  if (!copy.segment || is_doomed) {
     const std::uint64_t number = strike.number;
     auto say = [this, number, done = std::move(strike.done)](Status status) {
       {

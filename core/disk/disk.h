@@ -172,7 +172,8 @@ class Disk {
   virtual void used(const DiskCopyRef& copy) noexcept = 0;
   /// What `lost` gets with the copy; the last one given counts. Held weakly.
   virtual void set_owner(const DiskCopyRef& copy, std::weak_ptr<void> owner) = 0;
-  /// Called when the cleaner has let a copy go, or found it damaged. Set once, before `write`.
+  /// Called when the cleaner has let a copy go, or found it damaged. Set once, before the first
+  /// write; none is let go before that.
   using Lost = std::function<void(DiskCopyRef, std::shared_ptr<void> owner)>;
   virtual void set_lost(Lost lost) = 0;
 

@@ -17,7 +17,7 @@ constexpr std::int64_t PAUSE_MS = 1'000;
 void Keeper::loop() {
   Lock lock(log_.mutex);
   while (!log_.is_closing) {
-    if (step(lock)) continue;
+    if (log_.is_awake && step(lock)) continue;
     std::int64_t pause_ms = PAUSE_MS;
     if (place_.is_failed) pause_ms = std::clamp<std::int64_t>(place_.retry_ms - now_ms(), 1, 1'000);
     log_.keepers_called.wait_for(lock, std::chrono::milliseconds(pause_ms));

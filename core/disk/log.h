@@ -55,6 +55,7 @@ struct Log {
 
   mutable std::mutex mutex;  // Guards: all below, and all of the places. For arithmetic alone.
   std::condition_variable clerk_called, keepers_called, quiet;
+  bool is_awake = false;  // once somebody listens to what is lost, or writes
   bool is_closing = false;
   RateBucket bucket;
   DiskCounts counts;  // the sums

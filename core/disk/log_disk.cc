@@ -111,6 +111,7 @@ void LogDisk::write(DiskPiece piece, ConstRuns runs, std::shared_ptr<const void>
       write->done(status, nullptr);
     });
   }
+  if (!std::exchange(log_->is_awake, true)) log_->wake_all();
   write.number = log_->begin();
   clerk_.queued_bytes += write.bytes;
   clerk_.writes.push_back(std::move(write));
@@ -185,6 +186,8 @@ void LogDisk::set_owner(const DiskCopyRef& copy, std::weak_ptr<void> owner) {
 void LogDisk::set_lost(Lost lost) {
   const std::lock_guard lock(log_->mutex);
   log_->lost = std::move(lost);
+  log_->is_awake = true;
+  log_->wake_all();
 }
 
 void LogDisk::set_write_rate(std::uint64_t bytes_per_s) {

@@ -26,8 +26,11 @@ using disk::GrainBuffer;
 
 class Folder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gd2fs-disk-XXXXXX").string();
+  Folder() : Folder(std::filesystem::temp_directory_path()) {}
+  /// In that folder, or where there is none in the usual one.
+  explicit Folder(std::filesystem::path in) {
+    if (!std::filesystem::is_directory(in)) in = std::filesystem::temp_directory_path();
+    std::string name = (in / "gd2fs-disk-XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }
