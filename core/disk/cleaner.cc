@@ -64,7 +64,7 @@ bool Cleaner::move_all(Segment& victim, LogLock& lock) {
   while (next < copies.size()) {
     if (!wait_for_turn(lock)) return false;
     std::vector<Move> batch = next_batch(copies, next, lock);
-    if (place_.is_failed) return false;
+    if (batch.empty() && place_.is_failed) return false;
     if (batch.empty()) break;  // no room to move to: what is left goes
     lock.unlock();
     carry(batch);

@@ -175,8 +175,8 @@ void Opening::scan_one(Found& found) {
   found.scanned = scan_segment(*log_->io, segment.file, segment.bytes);
   const bool is_foreign = check_node(found).has_value();
   if (found.scanned.id == 0 || found.scanned.is_sealed || is_foreign) return;
-  const bool is_settled =
-      !segment.place.is_failed && settle_segment(*log_->io, segment.file, found.scanned) == 0;
+  const bool is_settled = !segment.place.is_failed && found.scanned.read_errors == 0 &&
+                          settle_segment(*log_->io, segment.file, found.scanned) == 0;
   if (!is_settled) segment.is_sealable = false;
 }
 
@@ -204,6 +204,8 @@ void Opening::adopt(const Disk::Visit& visit) {
     segment.end = scanned.end;
     segment.state = segment.is_void ? Segment::State::blank : Segment::State::closed;
     counts.corrupt_headers += scanned.corrupt_headers;
+    counts.read_errors += scanned.read_errors;
+    segment.place.read_errors += scanned.read_errors;
     counts.torn_records += scanned.torn.size();
     counts.scanned_bytes += scanned.end - FRONT_BYTES;
     log_->serial_next = std::max(log_->serial_next, scanned.serial_max + SERIAL_GAP);

@@ -23,6 +23,7 @@ class Window {
       : io_(io), file_(file), end_(end / GRAIN_BYTES * GRAIN_BYTES) {}
 
   std::uint64_t end() const noexcept { return end_; }
+  std::uint64_t read_errors() const noexcept { return read_errors_; }
   void set_end(std::uint64_t end) noexcept { end_ = std::min(end_, end); }
 
   /// `bytes` from `from` on, valid until the next call; `ahead` are read when it has to be read at
@@ -44,6 +45,7 @@ class Window {
     const bool is_read = transfer_now(io_, IoKind::read, file_, first, run) == 0;
     from_ = first;
     bytes_ = is_read ? got : 0;
+    read_errors_ += is_read ? 0 : 1;
   }
 
   DiskIo& io_;
@@ -51,6 +53,7 @@ class Window {
   std::uint64_t end_;
   GrainBuffer buffer_;
   std::uint64_t from_ = 0, bytes_ = 0;
+  std::uint64_t read_errors_ = 0;
 };
 
 class Scanner {
@@ -58,9 +61,9 @@ class Scanner {
   Scanner(DiskIo& io, int file, std::uint64_t bytes) : window_(io, file, bytes) {}
 
   ScannedSegment run() {
-    if (!read_front()) return std::move(found_);
-    std::uint64_t at = FRONT_BYTES;
+    std::uint64_t at = read_front() ? FRONT_BYTES : window_.end();
     while (at < window_.end()) at = step(at);
+    found_.read_errors = window_.read_errors();
     return std::move(found_);
   }
 

@@ -27,6 +27,7 @@ struct ScannedSegment {
   };
   std::vector<Hole> holes;  // of a segment without a seal: between two records
   std::uint64_t corrupt_headers = 0;
+  std::uint64_t read_errors = 0;  // what lay there is not known, so nothing of it is settled
 };
 
 ScannedSegment scan_segment(DiskIo& io, int file, std::uint64_t bytes);
