@@ -33,7 +33,7 @@ void Clerk::loop() {
     take_strikes(work);
     take_flushes(work);
     if (work.empty()) {
-      if (log_.is_closing && is_idle()) return;
+      if (!log_.has_keepers && is_idle()) return;  // they may leave it something to say
       wait(lock);
       continue;
     }
@@ -214,8 +214,10 @@ void Clerk::place_strike(WaitingStrike strike, Work& work) {
       }
       if (done) done(status);
     };
-    if (copy.segment) return copy.segment->void_waiters.push_back(std::move(say));
-    return work.push_back([say = std::move(say)] { say(Status::ok); });
+    if (copy.segment && log_.has_keepers)
+      return copy.segment->void_waiters.push_back(std::move(say));
+    const Status status = copy.segment ? Status::unavailable : Status::ok;
+    return work.push_back([say = std::move(say), status] { say(status); });
   }
   auto way = std::make_shared<StrikeOnWay>();
   way->at.push_back({copy.segment, copy.segment->id, copy.offset});

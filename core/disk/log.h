@@ -57,6 +57,7 @@ struct Log {
   std::condition_variable clerk_called, keepers_called, quiet;
   bool is_awake = false;  // once somebody listens to what is lost, or writes
   bool is_closing = false;
+  bool has_keepers = true;  // else what is doomed stays as it is on the disk
   RateBucket bucket;
   DiskCounts counts;  // the sums
   std::uint64_t records = 0, live_bytes = 0;

@@ -44,6 +44,7 @@ LogDisk::~LogDisk() {
   for (const auto& keeper : keepers_) keeper->join();
   {
     const std::lock_guard lock(log_->mutex);
+    log_->has_keepers = false;
     for (const auto& place : log_->places) {
       for (const auto& segment : place->segments) {
         for (auto& waiter : segment->void_waiters)

@@ -53,6 +53,7 @@ class Model {
     is_ending_ = true;
     disk.reset();
     is_ending_ = false;
+    CHECK(under_way_ == 0);  // all were called back
     for (auto& [tag, known] : pieces_) known.copy = nullptr;
   }
 
