@@ -82,6 +82,7 @@ class FileTruncate : public FactsCall {
   FileTruncate(CallContext context, std::string path, std::uint64_t size, OnEnd on_end)
       : FactsCall(std::move(context), std::move(path), std::move(on_end)), size_(size) {}
 
+  bool is_change() const override { return true; }
   void run() { ask_home(wire::Op::meta, new_item(), &FileTruncate::take_record); }
 
   void take_record() {

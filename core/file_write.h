@@ -25,6 +25,7 @@ class FileWrite : public RecordCall {
   /// ok: value = bytes, or the place where an append was put.
   FileWrite(CallContext context, WriteSpec spec, OnEnd on_end);
   void run();
+  bool is_change() const override { return true; }
 
  private:
   /// What goes to one chunk.

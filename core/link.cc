@@ -173,6 +173,18 @@ void Link::rejoin() {
   retry_ms_ = 0;
 }
 
+void Link::look_now() {
+  std::size_t looking = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_down_ || has_left_ || is_closed_) return;
+    retry_at_ms_ = 0;
+    retry_ms_ = 0;
+    looking = looking_;
+  }
+  wake(looking);
+}
+
 Transport Link::transport() const {
   const std::lock_guard lock(mutex_);
   Transport best = Transport::automatic;

@@ -61,6 +61,8 @@ class Link {
   void leave();
   /// It does (again).
   void rejoin();
+  /// A node that is down is said to be up: it is looked for now, not only when that is due.
+  void look_now();
   /// Where the node is now. Connections that are up stay.
   void move_to(std::vector<tcp::Address> addresses);
   /// How its streams reach the node now; of several kinds the best. `automatic`: none is up.

@@ -69,6 +69,12 @@ bool Peers::is_down(const NodeId& node) {
   return !slot || through->link(*slot).is_down();
 }
 
+void Peers::look_now(const NodeId& node) {
+  const std::shared_ptr<Network> through = network();
+  if (through == nullptr) return;
+  if (const auto slot = slot_of(*through, node)) through->link(*slot).look_now();
+}
+
 void Peers::after(std::int64_t delay_ms, std::function<void()> task) {
   if (const std::shared_ptr<Network> through = network()) through->after(delay_ms, std::move(task));
 }

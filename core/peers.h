@@ -25,6 +25,8 @@ class Peers {
   /// that was taken counts as unavailable.
   void ask(const NodeId& to, RpcRef rpc);
   bool is_down(const NodeId& node);
+  /// It has just been heard of: if it counts as down, it is looked for at once.
+  void look_now(const NodeId& node);
   /// Runs on a thread of this client, not before `delay_ms` from now; after `close` not at all.
   void after(std::int64_t delay_ms, std::function<void()> task);
   /// Ends all requests as cancelled and joins the threads. Nothing is asked from here on.

@@ -110,17 +110,24 @@ void RecordCall::scout() {
     return send(routes->slots[order[rank]], std::move(rpc),
                 [self = self()] { self->take_scouted(); });
   }
-  is_fixed || is_read() ? end_with_kept() : wait_for_map();
+  is_fixed || is_over() ? end_with_kept() : wait_for_map();
 }
 
 void RecordCall::take_scouted() {
   const bool is_told =
       answer_status() == Status::stale_map || network().routes()->map.epoch > question_.epoch;
   if (is_told) return ask_later(STALE_MS);
-  is_read() ? end_with_kept() : wait_for_map();
+  is_over() ? end_with_kept() : wait_for_map();
 }
 
-/// What would change the file was not carried out: there is time until the deadline.
+/// A reader has its answer, if only that nobody has one. Of a change, only what a node has said.
+bool RecordCall::is_over() const {
+  const RpcRef& kept = question_.kept.rpc;
+  const bool has_word = kept != nullptr && kept->item_status(0) == Status::miss;
+  return is_read() && (!is_change() || has_word);
+}
+
+/// Nothing was carried out: there is time until the deadline.
 void RecordCall::wait_for_map() { ask_later(RETRY_MS); }
 
 void RecordCall::end_with_kept() {

@@ -21,6 +21,9 @@ class RecordCall : public Call {
   void ask(wire::Op op, wire::Item item, std::function<void()> then);
   /// Who was asked for the record last.
   std::size_t home() const;
+  /// Does this call change the file? Then also what it asks about the record has time until the
+  /// deadline, while nobody may say it.
+  virtual bool is_change() const { return false; }
   /// How many copies the pieces of this file have.
   std::size_t replicas_of(const Routes& routes, const FileFacts& facts) const;
 
@@ -46,6 +49,7 @@ class RecordCall : public Call {
   void ask_later(std::int64_t pause_ms);
   void scout();
   void take_scouted();
+  bool is_over() const;
   void wait_for_map();
   void end_with_kept();
   void end();

@@ -36,7 +36,11 @@ class Proxy {
   }
 
   const std::string& address() const { return address_; }
-  void forward_to(const std::string& target) { target_ = target; }
+  /// Until then whoever connects is turned away.
+  void forward_to(const std::string& target) {
+    const std::lock_guard lock(mutex_);
+    target_ = target;
+  }
 
   void set(Mode mode) {
     const std::lock_guard lock(mutex_);
@@ -60,6 +64,11 @@ class Proxy {
     tcp::Descriptor node;
   };
 
+  std::string target() {
+    const std::lock_guard lock(mutex_);
+    return target_;
+  }
+
   void accept_all() {
     while (!is_over_) {
       pollfd watched{listener_.get(), POLLIN, 0};
@@ -67,8 +76,10 @@ class Proxy {
       tcp::Address peer;
       auto link = std::make_unique<Link>();
       link->client = tcp::accept_from(listener_.get(), peer);
-      auto target = tcp::parse_host_port(target_);
-      auto node = tcp::connect_within(tcp::resolve(*target)->front(), nullptr, 500);
+      const std::string text = target();
+      if (text.empty()) continue;
+      auto node =
+          tcp::connect_within(tcp::resolve(*tcp::parse_host_port(text))->front(), nullptr, 500);
       if (!link->client || !node) continue;
       link->node = std::move(*node);
       const std::lock_guard lock(mutex_);
@@ -120,7 +131,7 @@ class Proxy {
   std::atomic<bool> is_over_{false};
   std::atomic<Mode> mode_{Mode::pass};
   std::atomic<std::int64_t> bytes_to_stall_{0};
-  std::mutex mutex_;  // Guards: links_, pumps_, and the wait for another mode.
+  std::mutex mutex_;  // Guards: target_, links_, pumps_, and the wait for another mode.
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::thread> pumps_;

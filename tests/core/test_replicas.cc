@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "local_cluster.h"
+#include "moving_cluster.h"
 #include "proxy.h"
 
 using namespace gd2fs;
@@ -11,6 +12,7 @@ using namespace gd2fs;
 namespace {
 
 constexpr const char* PATH = "/ns/file";
+constexpr const char* OTHER = "/ns/other";
 
 /// A client that has asked nothing yet is not told.
 bool knows_map(LocalCluster& cluster, Client& client) {
@@ -258,6 +260,32 @@ TEST_CASE("with two copies and one node stopped every file is read") {
   }
 }
 
+TEST_CASE("a change of a file waits, until its deadline, for a home that may speak") {
+  MovingCluster cluster(2, 0, 1);
+  for (std::size_t node : {0u, 1u}) cluster.add(node);
+  for (std::size_t node : {0u, 1u}) {
+    ServerOptions options = cluster.options_of(node);
+    options.map.lease_ms = 600'000;
+    cluster.start(node, options);
+  }
+  auto client = cluster.client_of(0);
+  Memory value = random_bytes(64 * KiB, 3);
+  const std::vector<Buffer> from{whole(value)};
+  for (const char* path : {PATH, OTHER})
+    REQUIRE(end_of(client->put(path, from, {})).status == Status::ok);
+  for (std::size_t node : {0u, 1u}) cluster.server(node).set_lease(0);
+
+  CHECK(end_of(client->put(PATH, from, {.timeout_ms = 200})).status == Status::fenced);
+  CHECK(end_of(client->stat(PATH, {.timeout_ms = 20'000})).status == Status::fenced);
+  const OperationRef put = client->put(PATH, from, {.timeout_ms = 20'000});
+  const OperationRef cut = client->truncate(OTHER, 1'000, {.timeout_ms = 20'000});
+  CHECK_FALSE(put->wait(100));
+  CHECK_FALSE(cut->wait(0));
+  for (std::size_t node : {0u, 1u}) cluster.server(node).set_lease(INT64_MAX);
+  CHECK(end_of(put).status == Status::ok);
+  CHECK(end_of(cut).status == Status::ok);
+}
+
 TEST_CASE("a node that is silent costs a second, not every call its deadline") {
   Proxied world;
   Batch batch(1'000, 500);
@@ -344,9 +372,11 @@ TEST_CASE("advice spreads a file's pieces, and takes the copies back") {
   };
   REQUIRE(eventually([&] { return stored() == value.size(); }));
 
-  const auto spread = client->advise(PATH, Advice::willneed, 3, {});
-
-  CHECK(end_of(spread).status == Status::ok);
+  OperationRef spread;
+  CHECK(eventually([&] {  // nodes that have just begun may not have found each other
+    spread = client->advise(PATH, Advice::willneed, 3, {});
+    return end_of(spread).status == Status::ok;
+  }));
   CHECK(spread->outcome().value == value.size());
   CHECK(stored() == 3 * value.size());
   CHECK(end_of(client->stat(PATH, {})).file.replicas == 3);
