@@ -1,10 +1,12 @@
 // Bench: the ceilings that cases are held against, and the clock of the interpreter's lock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "../core/bench/bare_loop.h"
 #include "../core/bench/copier.h"
+#include "../core/bench/disk_reader.h"
 #include "../core/bench/raw_line.h"
 #include "../core/bench/raw_server.h"
 #include "borrow.h"
@@ -22,6 +24,7 @@ namespace {
 using bench::BareLine;
 using bench::Copier;
 using bench::CopyKind;
+using bench::DiskReader;
 using bench::RawLine;
 using bench::RawServer;
 
@@ -153,12 +156,62 @@ void bind_copier(nb::module_& module) {
       .def_prop_ro("rung", &Copier::rung_name);
 }
 
+DiskIoKind io_kind_of(const std::string& name) {
+  if (name == "auto") return DiskIoKind::automatic;
+  if (name == "uring") return DiskIoKind::uring;
+  if (name == "threads") return DiskIoKind::threads;
+  raise(FaultKind::invalid_request, "there is no way of disk I/O called `" + name + "`",
+        "auto, uring or threads");
+}
+
+std::unique_ptr<DiskReader> make_disk_reader(const std::string& folder, std::uint64_t bytes,
+                                             std::uint64_t record_bytes, std::size_t depth,
+                                             const std::string& io, const std::string& arena) {
+  bench::DiskReaderOptions options;
+  options.disk.places = {{folder, 0}};
+  options.disk.depth = depth;
+  options.disk.io = io_kind_of(io);
+  options.disk.node_name = "bench";
+  options.bytes = bytes;
+  options.record_bytes = record_bytes;
+  options.arena = arena_of(arena, record_bytes);
+  return made([&] { return DiskReader::make(options); });
+}
+
+void bind_disk(nb::module_& module) {
+  nb::class_<DiskReader>(module, "DiskReader", "The disk tier's engine alone.")
+      .def(nb::new_(&make_disk_reader), nb::arg("folder"), nb::kw_only(), nb::arg("bytes"),
+           nb::arg("record_bytes"), nb::arg("depth"), nb::arg("io"), nb::arg("arena"))
+      .def(
+          "read",
+          [](DiskReader& reader, double seconds, bool is_verifying) {
+            double rate = 0;
+            {
+              GilReleased released;
+              rate = reader.read(seconds, is_verifying);
+            }
+            if (rate > 0) return rate;
+            raise(FaultKind::unavailable, "a record could not be read, or is not what was written",
+                  "look at the kernel's log");
+          },
+          nb::arg("seconds"), nb::kw_only(), nb::arg("is_verifying"))
+      .def("scan",
+           [](DiskReader& reader) {
+             const DiskCounts counts = made([&] { return reader.scan(); });
+             return std::tuple(counts.scanned_records, counts.scanned_bytes, counts.scan_ms);
+           })
+      .def_prop_ro("written_bytes_per_s", &DiskReader::written_bytes_per_s)
+      .def_prop_ro("is_uring", &DiskReader::is_uring)
+      .def_prop_ro("is_direct", &DiskReader::is_direct);
+}
+
 }  // namespace
 
 void bind_bench(nb::module_& module) {
   bind_raw(module);
   bind_bare(module);
   bind_copier(module);
+  bind_disk(module);
   module.def("gil_released_ns", &GilReleased::total_ns,
              "Nanoseconds that this thread's calls have spent without the interpreter's lock.");
 }

@@ -488,3 +488,35 @@ class Copier:
     def rung(self) -> str: ...
     def copy(self, into: Target, *, is_nontemporal: bool) -> None:
         """Fill all of ``into``, through the cache or past it."""
+
+class DiskReader:
+    """The disk tier's engine alone: records of one size, written once and flushed.
+
+    Args:
+        folder: Made when it is not there; the log in it stays.
+        bytes: Of all records.
+        record_bytes: Of one.
+        depth: Reads in flight.
+        io: ``auto``, ``uring`` or ``threads``.
+        arena: As for ``Server``; one record for each read in flight.
+
+    Raises:
+        InvalidRequest: The folder or the way of I/O cannot be had.
+        Unavailable: Writing failed.
+    """
+
+    def __init__(
+        self, folder: str, *, bytes: int, record_bytes: int, depth: int, io: str, arena: str
+    ) -> None: ...
+    def read(self, seconds: float, *, is_verifying: bool) -> float:
+        """Read in random order for so long; bytes per second. Raises Unavailable when one fails."""
+
+    def scan(self) -> tuple[int, int, int]:
+        """Close and open the log again: records, bytes of the log, milliseconds."""
+
+    @property
+    def written_bytes_per_s(self) -> float: ...
+    @property
+    def is_uring(self) -> bool: ...
+    @property
+    def is_direct(self) -> bool: ...

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from gd2fs.bench.board import Board
 from gd2fs.bench.cluster import commands as cluster_commands
+from gd2fs.bench.disk import commands as disk_commands
 from gd2fs.bench.instances import MIB, Setup
 from gd2fs.bench.io import commands as io_commands
 from gd2fs.bench.model import find_model
@@ -83,6 +84,7 @@ bench_app = typer.Typer(
 )
 io_commands.register(bench_app)
 cluster_commands.register(bench_app)
+disk_commands.register(bench_app)
 
 
 def demo(arguments: Sequence[str]) -> int:

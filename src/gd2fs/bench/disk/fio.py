@@ -1,0 +1,79 @@
+"""Fio: what direct reads of this file system reach without anything of ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from gd2fs.errors import InvalidRequest, Unavailable
+
+FILE = "fio.dat"
+GRACE_S = 60  # beyond the time that a run is to take
+
+
+class Fio:
+    """One file of fio's own in a folder, written once, read in random order by direct I/O.
+
+    Args:
+        folder: Where its file lies; ``close`` removes it.
+        file_bytes: Of the file.
+        block_bytes: Of one read.
+        depth: Reads in flight.
+        is_uring: By io_uring, or by so many threads, as the tier does it.
+
+    Raises:
+        InvalidRequest: fio is not installed.
+        Unavailable: It failed.
+    """
+
+    def __init__(
+        self, folder: Path, *, file_bytes: int, block_bytes: int, depth: int, is_uring: bool
+    ) -> None:
+        found = shutil.which("fio")
+        if found is None:
+            raise InvalidRequest("fio is not installed", hint="run `apt-get install fio`")
+        self._program = found
+        self._file = folder / FILE
+        self._file_bytes = file_bytes
+        self._block_bytes = block_bytes
+        self._depth = depth
+        self._is_uring = is_uring
+        self._run("write", ["--iodepth=1", "--ioengine=psync"], seconds=0)
+
+    def read(self, seconds: float) -> float:
+        """Read for so long; the bytes that came in each second."""
+        depth = str(self._depth)
+        if self._is_uring:
+            ways = ["--ioengine=io_uring", f"--iodepth={depth}"]
+        else:
+            ways = ["--ioengine=psync", "--thread", f"--numjobs={depth}"]
+        return self._run("randread", ways, seconds=seconds)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.unlink(missing_ok=True)
+
+    def _run(self, kind: str, ways: list[str], *, seconds: float) -> float:
+        command = [
+            *(self._program, "--name=gd2fs", f"--filename={self._file}", f"--rw={kind}"),
+            *(f"--bs={self._block_bytes}", f"--size={self._file_bytes}", "--direct=1"),
+            *("--group_reporting", "--norandommap", "--output-format=json", *ways),
+        ]
+        if seconds > 0:
+            command += ["--time_based", f"--runtime={seconds:g}"]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=GRACE_S + seconds + self._file_bytes / 20e6,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable("fio has not ended in time", hint="look at the disk") from None
+        if done.returncode != 0:
+            raise Unavailable(f"fio failed: {done.stderr.strip()[:200]}", hint="look at the disk")
+        side = "write" if kind == "write" else "read"
+        return float(json.loads(done.stdout)["jobs"][0][side]["bw_bytes"])
