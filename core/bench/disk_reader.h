@@ -1,5 +1,5 @@
-// DiskReader: the disk tier's engine alone, as a node uses it: records of one size, written once, read
-// in random order into a node's kind of memory, several at a time, each verified as it comes.
+// DiskReader: the disk tier's engine alone, as a node uses it: records of one size, written once,
+// read in random order into a node's kind of memory, several at a time, each verified as it comes.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 //
 // The segment with the least live bytes is taken while that is at most half of it, and while all
 // that was ever moved is no more than what callers have written: so a byte that is written costs
-// at most one more. Else the segment that was of use the longest ago goes as a whole: it is a cache.
+// at most one more. Else the segment that was of use the longest ago goes as a whole: it is a
+// cache.
 #pragma once
 
 #include <mutex>

@@ -55,7 +55,7 @@ void Clerk::wait(std::unique_lock<std::mutex>& lock) {
   log_.clerk_called.wait_for(lock, std::chrono::milliseconds(pause_ms));
 }
 
-// ---- records -------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 void Clerk::take_writes(Work& work) {
   while (log_.is_closing && !writes.empty()) take_back_first(Status::cancelled, work);
@@ -188,7 +188,7 @@ void Clerk::passed_on() {
   log_.clerk_called.notify_one();
 }
 
-// ---- strikes -------------------------------------------------------------------------------------
+// ---- strikes ------------------------------------------------------------------------------------
 
 void Clerk::take_strikes(Work& work) {
   while (!log_.strikes.empty() && strikes_on_way_ < STRIKES_ON_WAY_MAX) {
@@ -264,7 +264,7 @@ void Clerk::struck(StrikeOnWay& way, const StrikeOnWay::At& at, int error) {
   passed_on();
 }
 
-// ---- flushes -------------------------------------------------------------------------------------
+// ---- flushes ------------------------------------------------------------------------------------
 
 void Clerk::take_flushes(Work& work) {
   if (is_syncing_) return;

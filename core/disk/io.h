@@ -1,5 +1,5 @@
-// DiskIo: the one seam between the log and the kernel. Tests put short, failing, slow and torn calls
-// behind it.
+// DiskIo: the one seam between the log and the kernel. Tests put short, failing, slow and torn
+// calls behind it.
 //
 // Reads and writes are submitted and called back. At most `depth` are on their way, the others
 // wait in order; reads go first, but one in four is a write while any waits.

@@ -40,7 +40,8 @@ std::int64_t realtime_ms() {
   return std::int64_t{now.tv_sec} * 1'000 + now.tv_nsec / 1'000'000;
 }
 
-/// Every segment is an open file. A process may raise its own limit up to the one that it was given.
+/// Every segment is an open file. A process may raise its own limit up to the one that it was
+/// given.
 void allow_files(std::uint64_t count) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -2,7 +2,8 @@
 //
 //   blank -> ready -> open -> full -> closed -> doomed -> blank
 //
-// Only what happens to an open one and to its records is hot; the keeper of its place does the rest.
+// Only what happens to an open one and to its records is hot; the keeper of its place does the
+// rest.
 #pragma once
 
 #include <cstdint>

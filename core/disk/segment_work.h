@@ -1,5 +1,5 @@
-// Segment work: what keeper and cleaner both do to segments. Each is called with the lock of the log
-// held, lets go of it for the I/O, and has it again when it returns.
+// Segment work: what keeper and cleaner both do to segments. Each is called with the lock of the
+// log held, lets go of it for the I/O, and has it again when it returns.
 #pragma once
 
 #include <mutex>
@@ -10,8 +10,8 @@ namespace gd2fs::disk {
 
 using LogLock = std::unique_lock<std::mutex>;
 
-/// Takes a blank segment, or makes a file, and gives it a new id: then it is `busy` and the caller's.
-/// Null: there is no room, or the place fails.
+/// Takes a blank segment, or makes a file, and gives it a new id: then it is `busy` and the
+/// caller's. Null: there is no room, or the place fails.
 Segment* make_ready(Log& log, Place& place, std::uint64_t bytes, LogLock& lock);
 
 /// A blank one: its file goes.

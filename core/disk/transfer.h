@@ -9,8 +9,8 @@
 namespace gd2fs::disk {
 
 /// Reads into or writes from `runs`, whole grains each. Goes on after short calls, from the last
-/// whole grain; the end of the file is an error (EIO). `done` gets 0 or an errno, once, on a thread of
-/// the seam.
+/// whole grain; the end of the file is an error (EIO). `done` gets 0 or an errno, once, on a thread
+/// of the seam.
 void transfer(DiskIo& io, IoKind kind, int file, std::uint64_t offset, std::vector<iovec> runs,
               std::function<void(int error)> done);
 void sync(DiskIo& io, int file, std::function<void(int error)> done);

@@ -7,7 +7,8 @@ namespace gd2fs {
 
 class FaultyIo final : public disk::DiskIo {
  public:
-  /// 0: as ever; an errno: fails with it, nothing is moved; `cut`: moves fewer bytes than asked for.
+  /// 0: as ever; an errno: fails with it, nothing is moved; `cut`: moves fewer bytes than asked
+  /// for.
   struct Fault {
     int error = 0;
     bool is_cut = false;

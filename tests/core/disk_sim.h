@@ -1,5 +1,6 @@
 // A kernel and a device that can be made to stop at any write: what is on its way is then done in
-// part, in any order. After a power cut what was not synced may be as it was before, grain by grain.
+// part, in any order. After a power cut what was not synced may be as it was before, grain by
+// grain.
 #pragma once
 
 #include <fcntl.h>

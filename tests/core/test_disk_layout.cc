@@ -1,4 +1,5 @@
-// What the files of the log say: everything comes back as it was, and nothing that was touched does.
+// What the files of the log say: everything comes back as it was, and nothing that was touched
+// does.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <random>
 

@@ -1,5 +1,5 @@
-// The disk against a model: random calls, ended at a random write by a kill or a power cut, and what
-// the next start must find, may find and must not.
+// The disk against a model: random calls, ended at a random write by a kill or a power cut, and
+// what the next start must find, may find and must not.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "disk_sim.h"
 
