@@ -1,5 +1,5 @@
-// A log that layout version 1 has written, as it is stored in tests/data/disk-1: every later version
-// has to read it. A new layout gets a sample of its own, and this one stays.
+// A log that layout version 1 has written, as it is stored in tests/data/disk-1: every later
+// version has to read it. A new layout gets a sample of its own, and this one stays.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "disk/layout.h"
 #include "disk_world.h"
