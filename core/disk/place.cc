@@ -136,6 +136,7 @@ Segment* Place::add(std::uint64_t number, std::uint64_t bytes, int file) {
 
 void Place::remove(Segment* segment) {
   file_bytes -= segment->bytes;
+  std::erase_if(doubts, [segment](const Doubt& each) { return each.segment == segment; });
   std::erase_if(segments, [segment](const auto& each) { return each.get() == segment; });
 }
 

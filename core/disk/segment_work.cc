@@ -24,7 +24,8 @@ int write_front(DiskIo& io, int file, const SegmentHead& head) {
 }
 
 /// A descriptor or -errno.
-int make_file(DiskIo& io, const std::string& path, std::uint64_t bytes, bool& is_direct) {
+int make_file(DiskIo& io, int folder_file, const std::string& path, std::uint64_t bytes,
+              bool& is_direct) {
   int file = -EINVAL;
   if (is_direct) file = io.open(path, O_RDWR | O_CREAT | O_DIRECT);
   if (file == -EINVAL) {
@@ -32,7 +33,8 @@ int make_file(DiskIo& io, const std::string& path, std::uint64_t bytes, bool& is
     file = io.open(path, O_RDWR | O_CREAT);
   }
   if (file < 0) return file;
-  const int error = io.allocate(file, bytes);
+  int error = io.allocate(file, bytes);
+  if (error == 0) error = -sync_now(io, folder_file);  // or a power cut might take the file away
   if (error == 0) return file;
   io.close(file);
   io.remove(path);
@@ -43,7 +45,8 @@ Segment* grow(Log& log, Place& place, std::uint64_t bytes, LogLock& lock) {
   const std::uint64_t number = place.number_next++;
   bool is_direct = place.is_direct;
   lock.unlock();
-  const int file = make_file(*log.io, place.path_of(number), bytes, is_direct);
+  const std::string path = place.path_of(number);
+  const int file = make_file(*log.io, place.folder_file, path, bytes, is_direct);
   lock.lock();
   place.is_direct = is_direct;
   if (file >= 0) {
