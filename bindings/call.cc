@@ -88,7 +88,8 @@ nb::list nodes_of(const Call& call) {
     list.append(nb::make_tuple(node.name, node.boot, node.epoch, static_cast<int>(node.state),
                                node.rung, node.zero_copy, node.arena_bytes, node.arena_free_bytes,
                                node.is_sealed, node.transport, node.fault, node.moves_left,
-                               node.moves_left_bytes, node.records_left));
+                               node.moves_left_bytes, node.records_left, node.disk_bytes,
+                               node.disk_live_bytes, node.cold_bytes, node.disk_fault));
   }
   return list;
 }
@@ -190,6 +191,7 @@ void bind_call(nb::module_& module) {
       .def("wait", &Call::wait, nb::arg("timeout_ms") = -1)
       .def("cancel", &Call::cancel)
       .def("is_done", &Call::is_done)
+      .def("progress", &Call::progress)
       .def_prop_ro("status", &status_of)
       .def_prop_ro("message", [](const Call& call) { return call.outcome().message; })
       .def_prop_ro("value", [](const Call& call) { return call.outcome().value; })

@@ -53,6 +53,7 @@ class Call {
   bool wait(std::int64_t timeout_ms);
   void cancel();
   bool is_done() const { return operation_->is_done(); }
+  std::uint64_t progress() const { return operation_->progress(); }
   std::uint64_t buffer_bytes() const { return borrowed_.bytes(); }
   /// Of the buffer of this index; 0 when there is none.
   std::uint64_t buffer_size(std::size_t index) const {

@@ -101,6 +101,24 @@ ZeroCopy zero_copy_of(const std::string& text) {
   raise(FaultKind::invalid_request, "zero copy is `" + text + "`", "use `auto`, `on` or `off`");
 }
 
+using Place = std::tuple<std::string, std::uint64_t>;  // folder, bytes
+
+TierOptions tier_of(const std::vector<Place>& places, std::uint64_t bytes_per_s,
+                    const std::string& write, const std::string& keep) {
+  TierOptions tier;
+  for (const auto& [folder, bytes] : places) tier.disk.places.push_back({folder, bytes});
+  tier.disk.write_bytes_per_s = bytes_per_s;
+  if (write != "back" && write != "through")
+    raise(FaultKind::invalid_request, "`" + write + "` is no way to write", "`back` or `through`");
+  if (keep != "inclusive" && keep != "exclusive") {
+    raise(FaultKind::invalid_request, "`" + keep + "` is no way to keep copies",
+          "`inclusive` or `exclusive`");
+  }
+  tier.demote = write == "through" ? Demote::through : Demote::back;
+  tier.keep = keep == "exclusive" ? DiskKeep::exclusive : DiskKeep::inclusive;
+  return tier;
+}
+
 /// The server as Python holds it: `stop` may come from any thread, and twice.
 class BoundServer {
  public:
@@ -111,7 +129,9 @@ class BoundServer {
               bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes,
               const std::string& provider, std::uint64_t epoch, std::uint8_t replicas,
               const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
-              const std::vector<Member>& members, std::uint64_t move_bytes_per_s) {
+              const std::vector<Member>& members, std::uint64_t move_bytes_per_s,
+              const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
+              const std::string& nvme_write, const std::string& nvme_keep) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -136,6 +156,8 @@ class BoundServer {
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
+    options.store.tier = tier_of(nvme, nvme_bytes_per_s, nvme_write, nvme_keep);
+    options.store.tier.disk.node_name = options.name;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
     auto result = start_without_gil(options);
     if (!result) {
@@ -247,7 +269,45 @@ class BoundServer {
     dict["moved"] = counts.moved;
     dict["moved_bytes"] = counts.moved_bytes;
     dict["is_settled"] = counts.is_settled ? 1 : 0;
+    add_tier(dict, counts);
     return dict;
+  }
+
+  static void add_tier(nb::dict& dict, const ServerCounts& counts) {
+    const StoreCounts& store = counts.store;
+    const DiskCounts disk = counts.disk.value_or(DiskCounts{});
+    dict["loading_bytes"] = store.loading_bytes;
+    dict["cold_pieces"] = store.cold_pieces;
+    dict["cold_bytes"] = store.cold_bytes;
+    dict["dirty_bytes"] = store.dirty_bytes;
+    dict["demoted_pieces"] = store.demoted_pieces;
+    dict["demoted_bytes"] = store.demoted_bytes;
+    dict["loaded_pieces"] = store.loaded_pieces;
+    dict["loaded_bytes"] = store.loaded_bytes;
+    dict["undemoted_pieces"] = store.undemoted_pieces;
+    dict["failed_loads"] = store.failed_loads;
+    dict["failed_demotions"] = store.failed_demotions;
+    dict["recovered_pieces"] = store.recovered_pieces;
+    dict["recovered_bytes"] = store.recovered_bytes;
+    dict["is_losing"] = store.is_losing ? 1 : 0;
+    dict["nvme_bytes"] = disk.bytes_max;
+    dict["nvme_live_bytes"] = disk.live_bytes;
+    dict["nvme_file_bytes"] = disk.file_bytes;
+    dict["nvme_records"] = disk.records;
+    dict["nvme_written_bytes"] = disk.written_bytes;
+    dict["nvme_moved_bytes"] = disk.moved_bytes;
+    dict["nvme_read_bytes"] = disk.read_bytes;
+    dict["nvme_lost_records"] = disk.lost_records;
+    dict["nvme_failed_places"] = disk.failed_places;
+    dict["nvme_read_errors"] = disk.read_errors;
+    dict["nvme_write_errors"] = disk.write_errors;
+    dict["nvme_sync_errors"] = disk.sync_errors;
+    dict["nvme_full_errors"] = disk.full_errors;
+    dict["nvme_torn"] = disk.torn_records;
+    dict["nvme_corrupt_headers"] = disk.corrupt_headers;
+    dict["nvme_scanned_bytes"] = disk.scanned_bytes;
+    dict["nvme_scan_ms"] = disk.scan_ms;
+    dict["nvme_is_uring"] = disk.is_uring ? 1 : 0;
   }
 
   std::shared_ptr<Server> server_copy() const {
@@ -274,7 +334,9 @@ void bind_server(nb::module_& module) {
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
                     const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                    std::uint32_t, const std::vector<Member>&, std::uint64_t>(),
+                    std::uint32_t, const std::vector<Member>&, std::uint64_t,
+                    const std::vector<Place>&, std::uint64_t, const std::string&,
+                    const std::string&>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
@@ -282,7 +344,9 @@ void bind_server(nb::module_& module) {
            nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
            nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
            nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
-           nb::arg("members") = std::vector<Member>{}, nb::arg("move_bytes_per_s") = 0)
+           nb::arg("members") = std::vector<Member>{}, nb::arg("move_bytes_per_s") = 0,
+           nb::arg("nvme") = std::vector<Place>{}, nb::arg("nvme_bytes_per_s") = 0,
+           nb::arg("nvme_write") = "back", nb::arg("nvme_keep") = "inclusive")
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)

@@ -1,6 +1,7 @@
 // Advice: what a client says about pieces to come. More copies of them, or one less.
 #include <algorithm>
 
+#include "memory_advice.h"
 #include "mover.h"
 #include "name.h"
 
@@ -8,15 +9,6 @@ namespace gd2fs::serve {
 namespace {
 
 bool is_page(const wire::Item& item) { return (item.flags & wire::ITEM_PAGE) != 0; }
-
-std::vector<PieceRef> pieces_of(Store& store, const wire::Item& item) {
-  if (is_page(item)) {
-    PieceRef page = store.find_page(item.name, false);
-    return page == nullptr ? std::vector<PieceRef>{} : std::vector<PieceRef>{std::move(page)};
-  }
-  const std::uint64_t length = item.length == 0 ? CHUNK_BYTES_MAX : item.length;
-  return store.find_live(item.name, item.chunk, item.tag, item.offset, length);
-}
 
 std::vector<NodeId> owners_of(const ClusterView& view, const Piece& piece, std::size_t count) {
   std::vector<NodeId> nodes;
@@ -74,12 +66,12 @@ void Mover::advise_one(const std::shared_ptr<Advice>& advice, std::size_t at) {
     answer.status = Status::invalid;
     return;
   }
-  const std::vector<PieceRef> pieces = pieces_of(*node_.store, item);
+  const std::vector<PieceRef> pieces = advised_pieces(*node_.store, item);
   if (pieces.empty()) answer.status = Status::miss;
   const bool is_to_drop = (item.flags & wire::ITEM_DONTNEED) != 0;
   for (const PieceRef& piece : pieces) {
     if (!is_to_drop) {
-      bring_advised(advice, at, piece);
+      load_advised(advice, at, piece);
       continue;
     }
     piece->set_replicas(static_cast<std::uint8_t>(item.sink));
@@ -89,6 +81,24 @@ void Mover::advise_one(const std::shared_ptr<Advice>& advice, std::size_t at) {
       answer.length += piece->length();
     }
   }
+}
+
+void Mover::load_advised(const std::shared_ptr<Advice>& advice, std::size_t at,
+                         const PieceRef& piece) {
+  if (piece->is_whole()) return bring_advised(advice, at, piece);
+  ++advice->open_count;
+  node_.store->load(piece, LoadRank::advised, nullptr,
+                    [this, advice, at](Status, const PieceRef& loaded) {
+                      post([this, advice, at, loaded] {
+                        if (loaded != nullptr) {
+                          bring_advised(advice, at, loaded);
+                        } else {
+                          advice->answers[at].status = Status::miss;
+                        }
+                        courier_.pump(true);
+                        advice->close_one();
+                      });
+                    });
 }
 
 /// Copies beyond what the namespace has are the piece's own from here on: else the next walk would

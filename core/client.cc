@@ -8,6 +8,7 @@
 #include "file_calls.h"
 #include "name.h"
 #include "page_calls.h"
+#include "range_advise.h"
 #include "view_calls.h"
 
 namespace gd2fs {
@@ -175,6 +176,24 @@ class NetworkClient : public Client {
     if (!call.passes(path_fault(path))) return call.operation();
     if (!call.passes(replicas_fault(replicas))) return call.operation();
     start_advise(call.context(), std::string(path), advice, replicas, call.on_end());
+    return call.operation();
+  }
+
+  OperationRef advise_memory(std::string_view path, MemoryWish wish, std::uint64_t offset,
+                             std::uint64_t length, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    const bool is_fit = offset <= FILE_BYTES_MAX && length <= FILE_BYTES_MAX - offset;
+    if (!call.passes(is_fit ? "" : "a range past the largest file")) return call.operation();
+    start_range_advise(call.context(), std::string(path), wish, offset, length, call.on_end());
+    return call.operation();
+  }
+
+  OperationRef advise_pages(std::string_view name_space, std::span<const std::string> keys,
+                            MemoryWish wish, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(batch_fault(name_space, keys))) return call.operation();
+    start_page_advise(call.context(), PageNames(name_space, keys), wish, call.on_end());
     return call.operation();
   }
 

@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "greeting.h"
 #include "janitor.h"
+#include "memory_advice.h"
 #include "mover.h"
 #include "worker.h"
 
@@ -368,6 +369,8 @@ void Connection::work_small_requests() {
       park(std::move(first));
     } else if (first.is_advice()) {
       pass_on(std::move(first));
+    } else if (first.op() == Op::drop && node_.store->has_tier()) {
+      if (!drop(first)) return;
     } else {
       const SmallRequest::Turn turn = first.run(node_, replies.bytes);
       if (turn == SmallRequest::Turn::more) return;
@@ -385,12 +388,32 @@ void Connection::park(SmallRequest request) {
   worker_.janitor().add([&node = node_, &worker = worker_, id = id_, request]() mutable {
     wire::Bytes response;
     request.run(node, response, true);
-    worker.post([&worker, id, number = request.request(), response = std::move(response)] {
-      if (Connection* connection = worker.find(id)) {
-        connection->answered_elsewhere(number, response);
-      }
-    });
+    node.store->after_drops(
+        [&worker, id, number = request.request(), response = std::move(response)] {
+          worker.post([&worker, id, number, response] {
+            if (Connection* connection = worker.find(id)) {
+              connection->answered_elsewhere(number, response);
+            }
+          });
+        });
   });
+}
+
+/// Answered once nothing of it can come back from disk. False: there is more to do.
+bool Connection::drop(SmallRequest& request) {
+  wire::Bytes response;
+  if (request.run(node_, response) == SmallRequest::Turn::more) return false;
+  parked_.push_back(
+      {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
+  node_.store->after_drops(
+      [&worker = worker_, id = id_, number = request.request(), response = std::move(response)] {
+        worker.post([&worker, id, number, response] {
+          if (Connection* connection = worker.find(id)) {
+            connection->answered_elsewhere(number, response);
+          }
+        });
+      });
+  return true;
 }
 
 void Connection::pass_on(SmallRequest advice) {
@@ -405,7 +428,10 @@ void Connection::pass_on(SmallRequest advice) {
       }
     });
   };
-  node_.mover->advise(advice.take_body(), advice.deadline_ms(), reply);
+  if (!is_memory_advice(advice.body()))
+    return node_.mover->advise(advice.take_body(), advice.deadline_ms(), reply);
+  const StopRef stop = parked_.back().stop.flag;
+  start_memory_advice(node_, advice.take_body(), advice.deadline_ms(), stop, reply);
 }
 
 void Connection::await(SmallRequest request) {

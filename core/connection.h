@@ -60,6 +60,7 @@ class Connection {
     std::size_t items = 0;
     std::int64_t deadline_ms = 0;
     std::shared_ptr<SmallRequest> waiting;
+    Stop stop{};  // nobody waits for it any more
   };
 
   bool read();
@@ -83,6 +84,7 @@ class Connection {
   void work();
   void work_small_requests();
   void park(SmallRequest request);
+  bool drop(SmallRequest& request);
   void pass_on(SmallRequest advice);
   void await(SmallRequest request);
   void cancel(std::uint64_t request, Status status);

@@ -106,6 +106,10 @@ void Allocator::free(std::span<const Extent> extents) {
   }
 }
 
+Extent Allocator::cut(Extent& extent, std::uint32_t bytes) {
+  return region_of(extent.offset).divide(extent, bytes);
+}
+
 std::uint64_t Allocator::free_runs() const {
   std::uint64_t runs = 0;
   for (const auto& region : regions_) runs += region->free_runs();

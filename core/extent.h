@@ -43,6 +43,9 @@ class Allocator {
   /// One run that starts at a multiple of its length (a power of two of grains), or nothing.
   std::optional<Extent> allocate_aligned(std::uint32_t bytes);
   void free(std::span<const Extent> extents);
+  /// Cuts a taken extent in two: `extent` keeps its first `bytes`, whole grains; the rest is
+  /// answered.
+  Extent cut(Extent& extent, std::uint32_t bytes);
 
   std::uint64_t free_bytes() const noexcept { return free_grains_.load() * GRAIN_BYTES; }
   std::uint64_t free_runs() const;  // how many separate free runs there are

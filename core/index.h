@@ -22,6 +22,7 @@
 #include "eviction/space.h"
 #include "ledger.h"
 #include "piece.h"
+#include "strikes.h"
 
 namespace gd2fs {
 
@@ -121,6 +122,15 @@ class Index {
   PieceRef current(const Piece& piece) const;
   /// FILLING -> LIVE in the place of one that is not whole. False: that one has gone.
   bool swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusive, Removed& removed);
+  struct Shed {
+    Status status = Status::ok;  // retry: someone refers to it. miss: it has gone. denied: pinned
+    std::uint64_t bytes = 0;     // of the piece, that were in memory
+  };
+  /// Takes `[begin, end)` of a piece out of memory; multiples of GRAIN_BYTES, or its end. What is on
+  /// disk can be loaded again; else those bytes are lost. Nobody but the index and the caller refers
+  /// to it.
+  Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end, Allocator& allocator,
+            Removed& removed);
   /// The dirty one that has waited longest, for its writing. `note_copy` or `put_back` ends that.
   PieceRef take_dirty();
   void put_back(const PieceRef& piece);
@@ -131,6 +141,7 @@ class Index {
   /// Dirty ones may be evicted: the disk does not keep up, or is out of order.
   void set_losing(bool is_losing) noexcept { is_losing_.store(is_losing); }
 
+  Strikes& strikes() noexcept { return strikes_; }
   std::uint64_t dirty_bytes() const noexcept { return dirty_bytes_.load(); }
   std::uint64_t cold_pieces() const noexcept { return cold_.load(); }
   std::uint64_t cold_bytes() const noexcept { return cold_bytes_.load(); }
@@ -153,6 +164,7 @@ class Index {
                      std::size_t& looked, Removed& dirty);
   PieceRef evict(Shard& shard, Piece& piece, const Reason& reason);
   PieceRef strip(Shard& shard, Piece& piece);
+  PieceRef take_memory(Piece& piece, std::vector<Extent> extents, std::uint64_t bytes);
   Piece* same_as(Shard& shard, const Piece& piece) const;
   void add_to_table(Shard& shard, Piece& piece) const;
   void make_dirty(Shard& shard, Piece& piece);
@@ -173,6 +185,7 @@ class Index {
   std::atomic<std::uint64_t> pieces_{0};
   std::atomic<std::uint64_t> expired_{0};  // removed because their time to live was over
   Disk* disk_ = nullptr;
+  Strikes strikes_;
   std::atomic<bool> is_losing_{false};
   std::atomic<std::uint64_t> dirty_bytes_{0};
   std::atomic<std::uint64_t> cold_{0}, cold_bytes_{0};

@@ -2,6 +2,7 @@
 //
 // Under a shard's lock the index may change a piece that nobody else refers to: so eviction takes
 // the memory out of one that is on disk, and leaves it where it is, cold.
+#include <algorithm>
 #include <utility>
 
 #include "assertion.h"
@@ -10,6 +11,11 @@
 #include "store.h"
 
 namespace gd2fs {
+namespace {
+
+std::uint64_t end_of(const Extent& extent) { return std::uint64_t{extent.place} + extent.bytes; }
+
+}  // namespace
 
 PieceRef Index::add_cold(const PieceRef& piece, const DiskCopyRef& copy,
                          std::vector<DiskCopyRef>& losers) {
@@ -180,7 +186,9 @@ void Index::set_copy(Piece& piece, const DiskCopyRef& copy) {
 /// It goes for good, and its copy with it; at the node's end the copy stays.
 void Index::strike(Piece& piece) {
   if (piece.copy_ == nullptr) return;
-  if (disk_ != nullptr) disk_->strike(piece.copy_);
+  if (disk_ != nullptr) {
+    disk_->strike(piece.copy_, [this, number = strikes_.begin()](Status) { strikes_.end(number); });
+  }
   set_copy(piece, nullptr);
 }
 
@@ -211,27 +219,78 @@ PieceRef Index::evict(Shard& shard, Piece& piece, const Reason& reason) {
   return retire(shard, piece, {Cause::not_demoted, reason.for_whom});
 }
 
-/// Its memory, as a piece of its own that nobody finds. What stays is cold.
+/// What stays is cold.
 PieceRef Index::strip(Shard& shard, Piece& piece) {
-  struct Husk : Piece {};
   GD2FS_ASSERT(piece.state() == PieceState::live && piece.indexed_.use_count() == 1);
   shard.lanes.remove(piece);
-  account_.move(Use::live, Use::zombie, piece.taken_bytes_);
+  PieceRef husk = take_memory(piece, std::exchange(piece.extents_, {}), piece.taken_bytes_);
+  count_cold(piece, true);
+  return husk;
+}
+
+/// Extents that were a piece's, as a piece of its own that nobody finds: they are freed with it.
+PieceRef Index::take_memory(Piece& piece, std::vector<Extent> extents, std::uint64_t bytes) {
+  struct Husk : Piece {};
+  // What records say of it is no longer true, of what stays neither.
   if (piece.has_records_.exchange(false)) {
+    for (const Extent& extent : extents) ledger_.strike(extent.record);
     for (const Extent& extent : piece.extents_) ledger_.strike(extent.record);
   }
+  account_.move(Use::live, Use::zombie, bytes);
   const auto husk = std::make_shared<Husk>();
   Piece& taken = *husk;
   taken.length_ = piece.length_;
   taken.store_ = piece.store_;
   taken.space_ = &piece.space();
   taken.state_ = PieceState::zombie;
-  taken.taken_bytes_ = std::exchange(piece.taken_bytes_, 0);
-  taken.extents_ = std::move(piece.extents_);
-  piece.extents_.clear();
+  taken.taken_bytes_ = bytes;
+  taken.extents_ = std::move(extents);
+  piece.taken_bytes_ -= bytes;
   piece.is_whole_ = false;
-  count_cold(piece, true);
   return husk;
+}
+
+Index::Shed Index::shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end,
+                        Allocator& allocator, Removed& removed) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ == nullptr || piece->state() != PieceState::live) return {Status::miss, 0};
+  if (piece->is_pinned()) return {Status::denied, 0};
+  if (piece.use_count() > 2) return {Status::retry, 0};
+  std::vector<Extent> kept, shed;
+  Shed done;
+  std::uint64_t taken = 0;
+  const auto take = [&](const Extent& extent) {
+    shed.push_back(extent);
+    done.bytes += extent.bytes;
+    taken += whole_grains(extent.bytes);
+  };
+  for (Extent extent : piece->extents_) {
+    const std::uint64_t from = std::clamp<std::uint64_t>(begin, extent.place, end_of(extent));
+    const std::uint64_t to = std::clamp<std::uint64_t>(end, extent.place, end_of(extent));
+    if (from >= to) {
+      kept.push_back(extent);
+      continue;
+    }
+    if (from > extent.place) {
+      Extent rest = allocator.cut(extent, static_cast<std::uint32_t>(from - extent.place));
+      kept.push_back(extent);
+      extent = rest;
+    }
+    if (to < end_of(extent)) {
+      kept.push_back(allocator.cut(extent, static_cast<std::uint32_t>(to - extent.place)));
+    }
+    take(extent);
+  }
+  if (shed.empty()) return done;
+  make_clean(shard, *piece);
+  piece->extents_ = std::move(kept);
+  removed.push_back(take_memory(*piece, std::move(shed), taken));
+  if (!piece->extents_.empty()) return done;
+  shard.lanes.remove(*piece);
+  count_cold(*piece, true);
+  if (piece->copy_ == nullptr) removed.push_back(retire(shard, *piece, {Cause::advice}));
+  return done;
 }
 
 }  // namespace gd2fs

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "disk/disk.h"
@@ -28,6 +29,20 @@ enum class LoadRank : std::uint8_t { demand = 0, ahead = 1, advised = 2 };
 
 /// Set: it is not wanted any more. What has begun goes on.
 using StopRef = std::shared_ptr<std::atomic<bool>>;
+
+/// Whoever has asked. When it goes, nobody wants it any more.
+struct Stop {
+  StopRef flag = std::make_shared<std::atomic<bool>>(false);
+  Stop() = default;
+  Stop(Stop&&) noexcept = default;
+  Stop& operator=(Stop&& other) noexcept {
+    std::swap(flag, other.flag);
+    return *this;
+  }
+  ~Stop() {
+    if (flag != nullptr) *flag = true;
+  }
+};
 
 struct LoadCounts {
   std::uint64_t pieces = 0, bytes = 0;  // brought into memory

@@ -11,8 +11,10 @@ namespace {
 
 constexpr auto TURN = std::chrono::microseconds(250);
 constexpr auto REST = std::chrono::microseconds(500);  // between two turns: for whoever has clients
-constexpr std::size_t PLANS_PER_LOOK = 16;             // between two looks at the clock
+constexpr auto REPEAT = std::chrono::microseconds(2'000);
+constexpr std::size_t PLANS_PER_LOOK = 16;  // between two looks at the clock
 constexpr int NICE = 10;
+constexpr std::size_t LOADING_MAX = 8;      // pieces at once, to be moved
 constexpr std::int64_t OTHERS_MS = 500;     // until a copy is offered by who is not the first to
 constexpr std::int64_t LET_GO_MS = 2'000;   // after a map; for those who go by the one before
 constexpr std::int64_t LATE_MS = 300;       // what comes late is looked at together
@@ -55,6 +57,10 @@ void Mover::note_arrival(const NodeId& node, std::uint64_t boot) {
   post([this, node, boot] { take_arrival(node, boot); });
 }
 
+void Mover::repeat(std::function<bool()> task) {
+  post([this, task = std::move(task)] { repeated_.push_back(task); });
+}
+
 Mover::Progress Mover::progress() const noexcept {
   Progress now;
   const bool is_done = !is_late_.load() && settled_epoch_.load() == epoch_.load();
@@ -83,6 +89,7 @@ void Mover::stop() {
   }
   if (thread_.joinable()) thread_.join();
   tasks_.clear();
+  repeated_.clear();
   found_.clear();
 }
 
@@ -96,6 +103,7 @@ void Mover::loop() {
       if (is_stopping_) return;
     }
     run_tasks();
+    std::erase_if(repeated_, [](const auto& task) { return task(); });
     if (is_due(boottime_ms())) begin_pass(boottime_ms());
     if (pass_.is_running) step();
     courier_.pump(!has_work());
@@ -114,6 +122,7 @@ void Mover::run_tasks() {
 /// Until there is something to do again, if nothing is posted before.
 std::chrono::microseconds Mover::pause_until_next(std::int64_t now_ms) const {
   if (has_work() && !is_blocked_) return REST;
+  if (!repeated_.empty()) return REPEAT;
   std::int64_t next = std::min(courier_.next_ms(now_ms), now_ms + IDLE_MS);
   if (is_blocked_) next = std::min(next, now_ms + PAUSE_MIN_MS);
   if (!pass_.is_running) next = std::min(next, next_pass_ms_);
@@ -193,7 +202,7 @@ void Mover::step() {
     const bool is_look = found_.empty() || steps % PLANS_PER_LOOK == 0;
     if (is_look && std::chrono::steady_clock::now() > turn_ends) break;
   }
-  if (!has_work() && courier_.count() == 0) end_pass();
+  if (!has_work() && courier_.count() + loading_count_ == 0) end_pass();
 }
 
 /// What is settled is passed over by a look at its epoch.
@@ -210,7 +219,12 @@ void Mover::find_some() {
 bool Mover::place(const Found& found) {
   Piece& piece = *found.piece;
   const std::uint64_t epoch = view_->map.epoch;
-  if (piece.state() != PieceState::live) return true;
+  if (piece.state() != PieceState::live) {
+    // Gone, unless it was loaded meanwhile.
+    const PieceRef now = node_.store->current(piece);
+    const bool is_same = now != nullptr && now != found.piece && now->tag() == piece.tag();
+    return !is_same || place({now, found.used_ns});
+  }
   if (piece.settled_epoch() >= epoch) {
     if (!piece.is_handed_over()) return place_returned(found);
     let_go(found.piece);
@@ -232,7 +246,21 @@ bool Mover::place(const Found& found) {
     if (!plan.is_owner) let_go(found.piece);
     return true;
   }
-  return bring(found, plan);
+  return piece.is_whole() ? bring(found, plan) : load(found);
+}
+
+/// False: not now, enough is being loaded.
+bool Mover::load(const Found& found) {
+  if (loading_count_ >= LOADING_MAX) return false;
+  ++loading_count_;
+  node_.store->load(found.piece, LoadRank::advised, nullptr,
+                    [this, used_ns = found.used_ns](Status, const PieceRef& piece) {
+                      post([this, piece, used_ns] {
+                        --loading_count_;
+                        if (piece != nullptr) found_.push_front({piece, used_ns});
+                      });
+                    });
+  return true;
 }
 
 /// A piece that was where it belongs before a node of the list began anew.

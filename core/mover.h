@@ -47,6 +47,10 @@ class Mover {
   /// stops.
   void advise(wire::Request request, std::int64_t deadline_ms, Reply reply);
 
+  /// Runs a task again and again, some milliseconds apart, until it says that it is done. On the
+  /// mover's thread; not any more once it stops.
+  void repeat(std::function<bool()> task);
+
   struct Progress {
     std::uint64_t left = 0, left_bytes = 0;  // yet to be looked at, or on their way
     bool is_settled = true;                  // all that the map in force asks for is done
@@ -95,6 +99,7 @@ class Mover {
   bool place_returned(const Found& found);
   void take_arrival(const NodeId& node, std::uint64_t boot);
   bool bring(const Found& found, const MovePlan& plan);
+  bool load(const Found& found);
   void moved(Move& move);
   void settle(Piece& piece, std::uint64_t epoch, bool is_handed_over);
   void let_go(const PieceRef& piece);
@@ -102,6 +107,7 @@ class Mover {
 
   void take_advice(wire::Request& request, std::int64_t deadline_ms, Reply reply);
   void advise_one(const std::shared_ptr<Advice>& advice, std::size_t at);
+  void load_advised(const std::shared_ptr<Advice>& advice, std::size_t at, const PieceRef& piece);
   void bring_advised(const std::shared_ptr<Advice>& advice, std::size_t at, const PieceRef& piece);
 
   Node& node_;
@@ -118,9 +124,11 @@ class Mover {
   std::int64_t applied_ms_ = 0;
   Pass pass_;
   std::deque<Found> found_;
+  std::size_t loading_count_ = 0;          // found on disk, and being brought into memory
   std::map<NodeId, std::uint64_t> boots_;  // of nodes that have begun anew
   std::vector<NodeId> returned_;           // of them, whose copies are not all there again
   bool is_blocked_ = false;                // the first of `found_` waits for room on the way
+  std::vector<std::function<bool()>> repeated_;
   std::int64_t next_pass_ms_ = NEVER_MS;
   std::int64_t pause_ms_ = 0;
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "arrival.h"
 #include "mover.h"
 
 namespace gd2fs::serve {
 namespace {
+
+constexpr std::size_t DISK_FAULT_BYTES_MAX = 1024;  // of a status
 
 wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
   for (wire::MapNode& each : map.nodes) {
@@ -34,6 +37,17 @@ std::string try_splice(const ServerOptions& options, Store& store) {
   std::vector<std::span<std::byte>> runs;
   probe.piece->runs(0, BLOCK_BYTES, runs);
   return splice_fault(runs.front());
+}
+
+/// One line about the places that are not written to.
+std::string disk_fault_of(const DiskCounts& counts) {
+  std::string fault;
+  for (const DiskPlaceCounts& place : counts.places) {
+    if (!place.is_failed) continue;
+    if (!fault.empty()) fault += ", ";
+    fault += place.folder + ": " + std::generic_category().message(place.error);
+  }
+  return fault.substr(0, DISK_FAULT_BYTES_MAX);
 }
 
 }  // namespace
@@ -97,6 +111,12 @@ wire::NodeStatus Node::status() const {
   status.rung = store->arena().rung_name();
   status.is_sealed = store->arena().is_sealed();
   status.zero_copy = splice_fault.empty() ? "on" : "off: " + splice_fault;
+  if (const auto disk = store->disk_counts()) {
+    status.disk_bytes = disk->bytes_max;
+    status.disk_live_bytes = disk->live_bytes;
+    status.cold_bytes = now.cold_bytes;
+    status.disk_fault = disk_fault_of(*disk);
+  }
   return status;
 }
 
@@ -106,6 +126,7 @@ ServerCounts Node::counts() const {
   };
   ServerCounts now;
   now.store = store->counts();
+  now.disk = store->disk_counts();
   now.connections = connections.load(std::memory_order_relaxed);
   now.accepted = read(counters.accepted);
   now.refused = read(counters.refused);

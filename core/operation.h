@@ -46,6 +46,10 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   const Outcome& outcome() const override { return outcome_; }
   void cancel() override;
   std::uint64_t cookie() const override { return cookie_; }
+  std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
+  void note_progress(std::uint64_t bytes) noexcept {
+    progress_.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
   bool is_cancelled() const noexcept { return is_cancelled_.load(); }
   /// Exactly once. From here on nothing of the client touches the caller's memory.
@@ -57,6 +61,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   std::shared_ptr<CompletionQueue> queue_;
   std::function<void(std::shared_ptr<OperationState>)> canceller_;
   std::atomic<bool> is_cancelled_{false};
+  std::atomic<std::uint64_t> progress_{0};
   std::atomic<bool> is_done_{false};  // outcome_ is written before, read after
   std::mutex mutex_;                  // Guards: the step to done, for those who wait.
   std::condition_variable done_;

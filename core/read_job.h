@@ -50,16 +50,6 @@ class ReadJob {
     std::uint64_t begin = 0, at = 0, end = 0;  // in the piece
   };
 
-  /// Set once nobody waits for what it has asked for.
-  struct Stop {
-    StopRef flag = std::make_shared<std::atomic<bool>>(false);
-    Stop() = default;
-    Stop(Stop&&) noexcept = default;
-    Stop& operator=(Stop&&) noexcept = default;
-    ~Stop() {
-      if (flag != nullptr) *flag = true;
-    }
-  };
   /// Loads that were asked for.
   struct Loads {
     Stop stop;

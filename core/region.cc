@@ -75,6 +75,18 @@ bool Region::take_aligned(std::uint32_t grains, Extent& out) {
   return true;
 }
 
+Extent Region::divide(Extent& extent, std::uint32_t bytes) {
+  const std::lock_guard lock(mutex_);
+  GD2FS_ASSERT(bytes > 0 && bytes < extent.bytes && bytes % GRAIN_BYTES == 0);
+  GD2FS_ASSERT(at(extent.block).is_used && !at(extent.block).is_free);
+  const auto grains = static_cast<std::uint32_t>(bytes / GRAIN_BYTES);
+  Extent rest = extent_of(split(extent.block, grains));
+  rest.bytes = extent.bytes - bytes;
+  rest.place = extent.place + bytes;
+  extent.bytes = bytes;
+  return rest;
+}
+
 std::uint64_t Region::give(std::span<const Extent> extents) {
   const std::lock_guard lock(mutex_);
   std::uint64_t grains = 0;

@@ -30,6 +30,8 @@ class Region {
   bool take_aligned(std::uint32_t grains, Extent& out);
   /// Gives back extents of this region; how many grains.
   std::uint64_t give(std::span<const Extent> extents);
+  /// See Allocator::cut.
+  Extent divide(Extent& extent, std::uint32_t bytes);
 
   /// No run of this region is longer than its list's longest: a hint without the lock.
   bool may_have(std::uint32_t grains) const noexcept;

@@ -255,7 +255,9 @@ wire::ResponseItem SmallRequest::drop(Node& node, const wire::Item& item) {
 
 bool SmallRequest::is_present(Node& node, const wire::Item& item) {
   if (is_page(item)) {
-    return is_valid_name(item.name, true) && node.store->find_page(item.name, false) != nullptr;
+    if (!is_valid_name(item.name, true)) return false;
+    const PieceRef page = node.store->find_page(item.name, false);
+    return page != nullptr && node.store->is_complete(*page);
   }
   wire::MetaBody body;
   bool is_cut = false;

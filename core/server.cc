@@ -101,6 +101,8 @@ Server::State::~State() {
   node.mover->stop();
   for (const auto& worker : workers) worker->stop();
   janitor.stop();
+  // Nobody changes anything any more. What is loaded now is told to workers, so they still exist.
+  node.store->stop_tier(std::chrono::milliseconds(node.options.stop_write_ms));
   node.record_service.close();
   node.peers.close();
 }

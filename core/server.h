@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,11 +39,13 @@ struct ServerOptions {
   std::uint64_t move_bytes_per_s = GiB;        // that the node's own moves take at most
   std::uint64_t move_bytes_on_way = 64 * MiB;  // of these, not answered yet
   StoreOptions store;
+  std::uint32_t stop_write_ms = 30'000;  // at its end, for what is yet to be written to disk
   tcp::SocketSettings sockets;
 };
 
 struct ServerCounts {
   StoreCounts store;
+  std::optional<DiskCounts> disk;  // of the tier below
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
                 records = 0, records_left = 0, epoch = 0;

@@ -312,8 +312,13 @@ bool Store::would_go_next(const PieceSpec& spec, std::uint64_t bytes) const {
 bool Store::has(const PieceSpec& spec) {
   const PieceRef piece = spec.is_page ? find_page(spec.name, !spec.is_moved)
                                       : find_piece(spec.name, spec.chunk, spec.tag, false);
-  if (piece != nullptr) piece->raise_replicas(spec.replicas);
-  return piece != nullptr;
+  if (piece == nullptr) return false;
+  if (!is_complete(*piece)) {  // parts of it were let go: it comes anew
+    drop(piece, Cause::advice);
+    return false;
+  }
+  piece->raise_replicas(spec.replicas);
+  return true;
 }
 
 // The bytes are admitted: the account holds them as filling.

@@ -67,6 +67,7 @@ struct StoreCounts {
   std::uint64_t loaded_pieces = 0, loaded_bytes = 0;
   std::uint64_t undemoted_pieces = 0;  // evicted though they should have been written
   std::uint64_t failed_loads = 0, failed_demotions = 0;
+  bool is_losing = false;  // now: what is evicted goes unwritten, for a fault
   std::uint64_t recovered_pieces = 0, recovered_bytes = 0;  // on disk at the start
 };
 
@@ -167,11 +168,23 @@ class Store {
   /// Brings a piece into memory whole, unless it is. `done` runs once, on any thread, perhaps before
   /// this returns, under no lock: with the whole piece, or miss, or cancelled.
   void load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Done done);
+  /// Takes `[begin, end)` of a piece out of memory, blocks that lie wholly in it. What is on disk can
+  /// be loaded again; else those bytes are lost. Nobody but the store and the caller may refer to
+  /// it: retry.
+  Index::Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end);
+  /// All of it can be had, here or from disk.
+  bool is_complete(const Piece& piece) const;
+  bool is_dirty(const Piece& piece) const;
+  /// What has the name of this one now: it may have been loaded since.
+  PieceRef current(const Piece& piece) const;
   /// Writes a piece to disk, unless it is there. ok; miss: it is not here any more; denied: its
   /// namespace does not go to disk, or there is none; else what the disk says.
   void flush(const PieceRef& piece, Flusher::Done done);
   /// All that was written before is safe from a power cut. denied: there is no disk.
   void flush_disk(Disk::Done done);
+  /// `done` runs once nothing that was dropped before can come back from disk, whatever ends the
+  /// process. At once without a disk; under no lock, on any thread.
+  void after_drops(std::function<void()> done);
   /// Is there a disk below?
   bool has_tier() const;
   std::optional<DiskCounts> disk_counts() const;

@@ -25,6 +25,23 @@ void Store::load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Don
   piece->is_whole() ? done(Status::ok, piece) : done(Status::miss, nullptr);
 }
 
+Index::Shed Store::shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end) {
+  begin = (begin + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+  if (end < piece->length()) end = end / BLOCK_BYTES * BLOCK_BYTES;
+  end = std::min(end, piece->length());
+  if (begin >= end) return {};
+  Index::Removed removed;
+  return state_->index.shed(piece, begin, end, state_->allocator, removed);
+}
+
+bool Store::is_complete(const Piece& piece) const {
+  return piece.is_whole() || state_->index.copy_of(piece) != nullptr;
+}
+
+bool Store::is_dirty(const Piece& piece) const { return state_->index.is_dirty(piece); }
+
+PieceRef Store::current(const Piece& piece) const { return state_->index.current(piece); }
+
 void Store::flush(const PieceRef& piece, Flusher::Done done) {
   if (!has_tier()) return done(Status::denied);
   state_->tier->flusher().write(piece, std::move(done));
@@ -33,6 +50,10 @@ void Store::flush(const PieceRef& piece, Flusher::Done done) {
 void Store::flush_disk(Disk::Done done) {
   if (!has_tier()) return done(Status::denied);
   state_->tier->disk().flush(std::move(done));
+}
+
+void Store::after_drops(std::function<void()> done) {
+  state_->index.strikes().after_all(std::move(done));
 }
 
 std::optional<DiskCounts> Store::disk_counts() const {
@@ -57,6 +78,7 @@ void Store::add_tier_counts(StoreCounts& counts) const {
   counts.loaded_pieces = loaded.pieces;
   counts.loaded_bytes = loaded.bytes;
   counts.failed_loads = loaded.failed;
+  counts.is_losing = written.is_losing;
   counts.corrupt_pieces += loaded.corrupt;
   counts.recovered_pieces = state_->tier->recovery().pieces;
   counts.recovered_bytes = state_->tier->recovery().bytes;

@@ -168,6 +168,9 @@ inline constexpr std::uint16_t ITEM_RANGE =
 inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
 inline constexpr std::uint16_t ITEM_REPLICAS = 512;   // CREATE: of a file that is there, only these
 inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
+// ADVISE: this range shall be in memory here; with ITEM_DONTNEED: out of it. ITEM_PIN: it shall be
+// there, and stay; with ITEM_DONTNEED: it need not stay.
+inline constexpr std::uint16_t ITEM_MEMORY = 2048;
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
 class Name {
@@ -220,7 +223,8 @@ struct RequestHead {
 ///         ITEM_REPLICAS tag = gen, 0: whichever. PUBLISH: offset = seq of the commit.
 ///         GET, READ: offset in the piece or chunk, length = most bytes wanted.
 ///         ADVISE: the pieces of that tag (0: all) that touch the range (length 0: the whole chunk)
-///         shall have `sink` copies; with ITEM_DONTNEED: one less.
+///         shall have `sink` copies; with ITEM_DONTNEED: one less. ITEM_MEMORY, ITEM_PIN: likewise
+///         of what is in memory, and of exactly this range.
 ///         OFFER: where in the chunk, sink = replicas (offer_sink). Replicas: copies that there
 ///         shall be, 0: as the namespace has.
 ///         PULL, EPOCH: tag = boot of the node that is meant, 0: any; PULL: offset = how many of
@@ -316,9 +320,13 @@ struct NodeStatus {
   bool is_sealed = false;        // readers on its host may map its arena
   std::uint64_t moves_left = 0;  // pieces that are yet to be looked at, or to go elsewhere
   std::uint64_t moves_left_bytes = 0;
-  std::uint64_t records_left = 0;  // records of files likewise
-  std::string transport;           // not on the wire: how the client that asked reaches it
-  std::string fault;               // not on the wire: why it did not answer
+  std::uint64_t records_left = 0;     // records of files likewise
+  std::uint64_t disk_bytes = 0;       // that it may take of its disks; 0: it has no such tier
+  std::uint64_t disk_live_bytes = 0;  // of what can be read there
+  std::uint64_t cold_bytes = 0;       // of these, what is not in memory
+  std::string disk_fault;             // what is wrong with the disks; empty: nothing
+  std::string transport;              // not on the wire: how the client that asked reaches it
+  std::string fault;                  // not on the wire: why it did not answer
 };
 
 /// RESPONSE frames: the response items, then what the op adds:

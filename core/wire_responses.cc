@@ -103,6 +103,11 @@ void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& s
   frame.u64(status.moves_left);
   frame.u64(status.moves_left_bytes);
   frame.u64(status.records_left);
+  frame.u64(status.disk_bytes);
+  frame.u64(status.disk_live_bytes);
+  frame.u64(status.cold_bytes);
+  frame.u16(static_cast<std::uint16_t>(status.disk_fault.size()));
+  frame.text(status.disk_fault);
   frame.finish(1, 0, 0);
 }
 
@@ -180,6 +185,12 @@ std::optional<NodeStatus> decode_ping_body(TableReader& table) {
   status.moves_left = table.u64();
   status.moves_left_bytes = table.u64();
   status.records_left = table.u64();
+  if (!table.ok()) return {};
+  if (table.left() == 0) return status;  // of before there was a disk
+  status.disk_bytes = table.u64();
+  status.disk_live_bytes = table.u64();
+  status.cold_bytes = table.u64();
+  status.disk_fault = table.text(table.u16());
   if (!table.ok()) return {};
   return status;
 }

@@ -65,6 +65,8 @@ class Call:
         """Ask for an early end: done soon after, as cancelled or as whatever came first."""
 
     def is_done(self) -> bool: ...
+    def progress(self) -> int:
+        """Of advice about memory: bytes that are dealt with so far."""
 
     # The rest is there once it is done; before, they raise InvalidRequest.
     @property
@@ -282,6 +284,27 @@ class Client:
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
+    def advise_memory(
+        self,
+        path: bytes,
+        wish: int,
+        offset: int,
+        length: int,
+        *,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call:
+        """``wish``: 0 load, 1 shed, 2 pin, 3 unpin. ``length`` 0: to the end."""
+
+    def advise_pages(
+        self,
+        namespace: bytes,
+        keys: Sequence[Key],
+        wish: int,
+        *,
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call: ...
     def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def drain(self, node_name: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def cluster(self) -> dict[str, Any]:
@@ -329,6 +352,10 @@ class Server:
         lease_ms: Of a membership; 0 with a static list.
         members: Further nodes of the first map, as ``apply_map`` takes them.
         move_bytes_per_s: What its own moves to other nodes take at most; 0 is the default.
+        nvme: Folders for what memory has no room for, and the bytes that each may take.
+        nvme_bytes_per_s: What is written there takes at most so much; 0: no limit.
+        nvme_write: ``back``: ahead of eviction. ``through``: once it can be read.
+        nvme_keep: ``inclusive``: the copy there stays when it is read again. ``exclusive``: it goes.
 
     Raises:
         InvalidRequest: The arena or an address cannot be had.
@@ -358,6 +385,10 @@ class Server:
         lease_ms: int = 0,
         members: Sequence[tuple[str, Sequence[str], int, int, int, int]] = ...,
         move_bytes_per_s: int = 0,
+        nvme: Sequence[tuple[str, int]] = ...,
+        nvme_bytes_per_s: int = 0,
+        nvme_write: str = "back",
+        nvme_keep: str = "inclusive",
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:

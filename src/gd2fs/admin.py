@@ -3,23 +3,27 @@
 GET /healthz   200 while the process lives
 GET /readyz    200 while the node serves, else 503 and why not
 GET /metrics   the counts
+POST /v1/advise  what shall be in memory, in the whole cluster (see advice_desk)
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gd2fs import metrics
-from gd2fs.errors import InvalidRequest
+from gd2fs.advice_desk import BODY_BYTES_MAX, AdviceDesk, parse_advice
+from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import parse_address
 
 STOP_S = 1.0  # what an open request gets to end in
@@ -59,8 +63,10 @@ class AdminServer:
         self._server.run(sockets=[self._socket])
 
 
-def make_app(collector: metrics.NodeCollector, why_not_ready: Callable[[], str]) -> Starlette:
-    """Build the three routes. ``why_not_ready`` answers an empty text when the node serves."""
+def make_app(
+    collector: metrics.NodeCollector, why_not_ready: Callable[[], str], desk: AdviceDesk
+) -> Starlette:
+    """Build the routes. ``why_not_ready`` answers an empty text when the node serves."""
 
     def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -72,8 +78,36 @@ def make_app(collector: metrics.NodeCollector, why_not_ready: Callable[[], str])
     def show_metrics(_: Request) -> Response:
         return Response(metrics.render(collector), media_type=metrics.CONTENT_TYPE)
 
+    async def advise(request: Request) -> Response:
+        return await _advise(request, desk)
+
     routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": show_metrics}
-    return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])
+    return Starlette(
+        routes=[
+            *(Route(path, answer) for path, answer in routes.items()),
+            Route("/v1/advise", advise, methods=["POST"]),
+        ]
+    )
+
+
+async def _advise(request: Request, desk: AdviceDesk) -> Response:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            return _refusal(413, f"more than {BODY_BYTES_MAX} bytes")
+    try:
+        advice = parse_advice(json.loads(body))
+        answer = await run_in_threadpool(desk.take, advice)
+    except (ValueError, InvalidRequest) as error:
+        return _refusal(400, f"{error}")
+    except GD2FSError as error:
+        return _refusal(503, f"{error}")
+    return JSONResponse(answer, status_code=200 if advice.wait else 202)
+
+
+def _refusal(status: int, reason: str) -> Response:
+    return JSONResponse({"error": reason}, status_code=status)
 
 
 def _bound(address: str) -> socket.socket:

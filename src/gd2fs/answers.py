@@ -50,6 +50,10 @@ class NodeStatus:
     moves_left: int = 0  # pieces that it has yet to look at, or to hand over
     moves_left_bytes: int = 0
     records_left: int = 0  # records of files likewise
+    nvme_bytes: int = 0  # that it may take of its disks; 0: it has no such tier
+    nvme_live_bytes: int = 0  # of what can be read there
+    nvme_cold_bytes: int = 0  # of these, what is not in memory
+    nvme_fault: str = ""  # what is wrong with its disks; empty: nothing
 
     @property
     def arena_mode(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gd2fs import _core
 from gd2fs.address import absent_dp
+from gd2fs.advice import SEQUENTIAL, Advised, check_range, wish_of
 from gd2fs.answers import (
     ClientCounts,
     ClusterStatus,
@@ -369,6 +370,50 @@ class Client:
         """As ``advise``."""
         deadline = self._deadline(timeout_s)
         return await self._arun(self._files.advise(path, advice, replicas, deadline))
+
+    def fadvise(
+        self,
+        paths: str | Sequence[str],
+        advice: str,
+        *,
+        offset: int = 0,
+        length: int = 0,
+        timeout_s: float | None = None,
+    ) -> Advised:
+        """Say which bytes of files shall be in the memory of their nodes, all owners at once.
+
+        Args:
+            paths: One or several.
+            advice: ``willneed``: load the range from disk. ``dontneed``: take its whole blocks of
+                64 KiB out of memory; bytes that shall be on disk are written first, and without a
+                disk they are lost. ``pin``: load it, and keep it there whatever room is needed for.
+                ``unpin``: treat it as everything else. ``sequential``: whatever this client reads
+                of the file from now on, load what follows.
+            offset: Where the range begins.
+            length: Its bytes; 0: to the end of the file.
+            timeout_s: Deadline of the whole.
+
+        Returns:
+            What is under way: ``wait`` for it, look at its progress, or cancel it. Keep it for as
+            long as it shall go on.
+
+        Raises:
+            InvalidRequest: A bad path, range or advice.
+        """
+        names = [paths] if isinstance(paths, str) else list(paths)
+        raw = [name_bytes(name) for name in names]
+        check_range(offset, length)
+        if advice == SEQUENTIAL:
+            for path in raw:
+                self._files.readahead.add(path)
+            return Advised(advice, names, [])
+        wish = wish_of(advice)
+        timeout_ms = self._deadline(timeout_s).left_ms()
+        calls = [
+            self._core.advise_memory(path, wish, offset, length, timeout_ms=timeout_ms)
+            for path in raw
+        ]
+        return Advised(advice, names, calls)
 
     def list(
         self, prefix: str, *, after: str = "", limit: int = 1000, timeout_s: float | None = None

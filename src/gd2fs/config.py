@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gd2fs.address import PORT_DEFAULT, parse_cp, parse_dp
 from gd2fs.errors import InvalidRequest
@@ -20,6 +20,7 @@ from gd2fs.membership import (
 )
 from gd2fs.membership.etcd_link import EtcdSettings, parse_endpoints
 from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
+from gd2fs.nvme import Nvme, parse_places
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
@@ -225,6 +226,7 @@ class NodeConfig:
     ramp_s: float = RAMP_S_DEFAULT
     weight: int = WEIGHT_DEFAULT
     state_dir: str | None = None
+    nvme: Nvme = field(default_factory=Nvme)
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
@@ -280,6 +282,10 @@ class NodeConfig:
         ramp_s: float = RAMP_S_DEFAULT,
         weight: int = WEIGHT_DEFAULT,
         state_dir: str | None = None,
+        nvme: str | None = None,
+        nvme_rate: str | None = None,
+        nvme_write: str = "back",
+        nvme_keep: str = "inclusive",
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
@@ -309,6 +315,12 @@ class NodeConfig:
             ramp_s=ramp_s,
             weight=weight,
             state_dir=state_dir,
+            nvme=Nvme(
+                places=parse_places(nvme, parse_bytes) if nvme else (),
+                write_bytes_per_s=parse_bytes(nvme_rate) if nvme_rate else 0,
+                write=nvme_write,
+                keep=nvme_keep,
+            ),
         )
 
     def _check_membership(self) -> None:

@@ -22,6 +22,7 @@ from gd2fs.buffers import new_buffer, views_of
 from gd2fs.completion import Deadline, Start, Steps
 from gd2fs.errors import InvalidRequest
 from gd2fs.outcome import Status, check
+from gd2fs.readahead import Readahead
 
 if TYPE_CHECKING:
     from gd2fs.buffers import Sources, Targets
@@ -35,6 +36,7 @@ class FileSteps:
 
     def __init__(self, core: _core.Client) -> None:
         self._core = core
+        self.readahead = Readahead(core)
 
     def create(
         self,
@@ -88,7 +90,10 @@ class FileSteps:
             # No file has bytes there: what is asked for of it ends where any file does.
             call = yield self._start_read(path, *_clip(offset, into), deadline)
         answers = (Status.OK, Status.MISS, Status.GONE, Status.CORRUPT)
-        return call.value if check(call, f"read {path}", answers) is Status.OK else None
+        if check(call, f"read {path}", answers) is not Status.OK:
+            return None
+        self.readahead.note(path, offset + call.value)
+        return call.value
 
     def put(
         self,

@@ -12,7 +12,7 @@ from gd2fs.membership.provider import Provider
 from gd2fs.membership.state import NodeState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-ARENA_STATES = ("free", "filling", "staged", "live", "zombie", "record")
+ARENA_STATES = ("free", "filling", "loading", "staged", "live", "zombie", "record")
 Counts = Mapping[str, int]
 
 # name, help, key of the counts. Units are in the names.
@@ -51,6 +51,32 @@ COUNTERS = (
     ("gd2fs_expired_pieces", "Pieces that went at the end of their time to live", "expired_pieces"),
 )
 
+NVME_GAUGES = (
+    ("gd2fs_nvme_size_bytes", "What the tier may take of its disks", "nvme_bytes"),
+    ("gd2fs_nvme_live_bytes", "What can be read there", "nvme_live_bytes"),
+    ("gd2fs_nvme_records", "Pages and pieces there", "nvme_records"),
+    ("gd2fs_nvme_cold_pieces", "Of these, what is not in memory", "cold_pieces"),
+    ("gd2fs_nvme_cold_bytes", "Their bytes", "cold_bytes"),
+    ("gd2fs_nvme_dirty_bytes", "Bytes in memory that are yet to be written there", "dirty_bytes"),
+    ("gd2fs_nvme_failed_places", "Alarm when over 0: disks not written to", "nvme_failed_places"),
+    ("gd2fs_nvme_losing", "Alarm when 1: evicted pieces go unwritten", "is_losing"),
+)
+NVME_COUNTERS = (
+    ("gd2fs_nvme_written_pieces", "Pieces written", "demoted_pieces"),
+    ("gd2fs_nvme_written_bytes", "Their bytes", "demoted_bytes"),
+    ("gd2fs_nvme_loaded_pieces", "Pieces brought back into memory", "loaded_pieces"),
+    ("gd2fs_nvme_loaded_bytes", "Their bytes", "loaded_bytes"),
+    ("gd2fs_nvme_unwritten_pieces", "Evicted before they could be written", "undemoted_pieces"),
+    ("gd2fs_nvme_moved_bytes", "Written by the cleaner, beside that", "nvme_moved_bytes"),
+    ("gd2fs_nvme_lost_pieces", "Let go by the cleaner for want of room", "nvme_lost_records"),
+    ("gd2fs_nvme_failed_loads", "Pieces that could not be read", "failed_loads"),
+    ("gd2fs_nvme_torn_records", "Records that ended early, found at the start", "nvme_torn"),
+    ("gd2fs_nvme_corrupt_headers", "Records whose header was wrong", "nvme_corrupt_headers"),
+    ("gd2fs_nvme_recovered_pieces", "Pieces found there at the start", "recovered_pieces"),
+    ("gd2fs_nvme_recovered_bytes", "Their bytes", "recovered_bytes"),
+)
+NVME_ERRORS = ("read", "write", "sync", "full")
+
 
 class NodeCollector:
     """Asks the node for its counts whenever it is scraped."""
@@ -75,6 +101,8 @@ class NodeCollector:
             yield GaugeMetricFamily(name, text, value=counts[key])
         for name, text, key in COUNTERS:
             yield CounterMetricFamily(name, text, value=counts[key])
+        if counts["nvme_bytes"]:
+            yield from _nvme(counts)
 
 
 def render(collector: NodeCollector) -> bytes:
@@ -91,6 +119,17 @@ def _arena(counts: Counts) -> Metric:
     for state in ARENA_STATES:
         family.add_metric([state], counts[f"{state}_bytes"])
     return family
+
+
+def _nvme(counts: Counts) -> Iterable[Metric]:
+    for name, text, key in NVME_GAUGES:
+        yield GaugeMetricFamily(name, text, value=counts[key])
+    for name, text, key in NVME_COUNTERS:
+        yield CounterMetricFamily(name, text, value=counts[key])
+    errors = CounterMetricFamily("gd2fs_nvme_errors", "Failed calls of its disks", labels=["kind"])
+    for kind in NVME_ERRORS:
+        errors.add_metric([kind], counts[f"nvme_{kind}_errors"])
+    yield errors
 
 
 def _membership(provider: Provider) -> Iterable[Metric]:

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from gd2fs import _core
 from gd2fs.admin import AdminServer, make_app
+from gd2fs.advice_desk import AdviceDesk
 from gd2fs.client import Client
 from gd2fs.config import NodeConfig
 from gd2fs.errors import GD2FSError, InvalidRequest
@@ -51,6 +52,7 @@ class Node:
         self._server = server
         self._state_directory = state_directory
         self._admin: AdminServer | None = None
+        self._desk = AdviceDesk(self._client)
         self._is_stopping = False
 
     @classmethod
@@ -133,6 +135,7 @@ class Node:
         self._is_stopping = True
         if self._admin:
             self._admin.stop()
+        self._desk.close()
         self.provider.leave()
         if self._state_directory:
             self._state_directory.leave()
@@ -154,8 +157,13 @@ class Node:
         if self.config.admin:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
             collector = NodeCollector(self.counts, labels, self.provider)
-            self._admin = AdminServer(make_app(collector, self.why_not_ready), self.config.admin)
+            app = make_app(collector, self.why_not_ready, self._desk)
+            self._admin = AdminServer(app, self.config.admin)
         self.provider.join(self._server, self._moves_left)
+
+    def _client(self) -> Client:
+        """Of the whole cluster, for what is asked of this node over HTTP."""
+        return Client(self.addresses, cluster=self.config.cluster, io_threads=1, streams=1)
 
     def _moves_left(self) -> int | None:
         """What all nodes have yet to move because of the map that this one has; None: not known."""
@@ -248,6 +256,10 @@ def _server_of(
         lease_ms=first.settings.lease_s * 1000,
         members=core_nodes(first),
         move_bytes_per_s=config.move_bytes_per_s,
+        nvme=config.nvme.sized(),
+        nvme_bytes_per_s=config.nvme.write_bytes_per_s,
+        nvme_write=config.nvme.write,
+        nvme_keep=config.nvme.keep,
     )
     if server.absent:
         log.warning(

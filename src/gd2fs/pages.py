@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from gd2fs.advice import Advised, wish_of
 from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, name_bytes, seconds
 from gd2fs.completion import Deadline, Steps
@@ -133,6 +134,23 @@ class Pages:
         client = self._client
         return await client._arun(self._steps.drop(keys, client._deadline(timeout_s)))
 
+    def fadvise(
+        self, keys: Sequence[Key], advice: str, *, timeout_s: float | None = None
+    ) -> Advised:
+        """Say which pages shall be in the memory of their nodes. As ``Client.fadvise``.
+
+        Args:
+            keys: Of whole pages, 1 to 65,536 of them.
+            advice: ``willneed``, ``dontneed``, ``pin`` or ``unpin``.
+            timeout_s: Deadline of the whole.
+
+        Raises:
+            InvalidRequest: As for ``exists``, or a bad advice.
+        """
+        deadline = self._client._deadline(timeout_s)
+        call = self._steps.fadvise(keys, wish_of(advice), deadline)
+        return Advised(advice, list(keys), [call], is_batch=True)
+
     def list(
         self, *, after: bytes = b"", limit: int = 1000, timeout_s: float | None = None
     ) -> Listing[bytes]:
@@ -205,6 +223,11 @@ class PageSteps:
                 hint="drop them again when it is back",
             )
         return call.value
+
+    def fadvise(self, keys: Sequence[Key], wish: int, deadline: Deadline) -> _core.Call:
+        return self._core.advise_pages(
+            self._namespace, keys, wish, timeout_ms=deadline.left_ms()
+        )
 
     def list(self, after: bytes, limit: int, deadline: Deadline) -> Steps[Listing[bytes]]:
         call = yield partial(

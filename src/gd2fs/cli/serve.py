@@ -84,6 +84,27 @@ StateDirOption = Annotated[
 ]
 
 
+NvmeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar=r"FOLDER\[:SIZE],…", help="Keep there what memory has no room for (else it goes)"
+    ),
+]
+NvmeRateOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Bytes a second that it writes there at most; 0: no limit"),
+]
+NvmeWriteOption = Annotated[
+    str, typer.Option(metavar="back|through", help="Write ahead of eviction, or at once")
+]
+NvmeKeepOption = Annotated[
+    str,
+    typer.Option(
+        metavar="inclusive|exclusive", help="Does the copy there stay when it is read again?"
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("serve")(serve)
@@ -120,6 +141,10 @@ def serve(
     ramp: RampOption = RAMP_S_DEFAULT,
     weight: WeightOption = WEIGHT_DEFAULT,
     state_dir: StateDirOption = None,
+    nvme: NvmeOption = None,
+    nvme_rate: NvmeRateOption = None,
+    nvme_write: NvmeWriteOption = "back",
+    nvme_keep: NvmeKeepOption = "inclusive",
     etcd_user: EtcdUserOption = None,
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
@@ -154,6 +179,10 @@ def serve(
         ramp_s=ramp,
         weight=weight,
         state_dir=state_dir,
+        nvme=nvme,
+        nvme_rate=nvme_rate,
+        nvme_write=nvme_write,
+        nvme_keep=nvme_keep,
     )
     _run(config)
 

@@ -27,6 +27,10 @@ FIELDS = (
     "zero_copy",
     "arena_bytes",
     "arena_free_bytes",
+    "nvme_bytes",
+    "nvme_live_bytes",
+    "nvme_cold_bytes",
+    "nvme_fault",
 )
 
 
@@ -52,6 +56,8 @@ def status(
     for node in nodes:
         if node.state == "gone":
             print_warning(f"{node.name} is gone ({node.fault}): what lies there is missed")
+        if node.nvme_fault:
+            print_warning(f"{node.name} writes to no disk ({node.nvme_fault}): evicted bytes go")
 
 
 def version() -> None:
@@ -89,6 +95,9 @@ def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
     table.add_column("used", justify="right", no_wrap=True)
     table.add_column("of", justify="right", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
+    has_nvme = any(node.nvme_bytes for node in nodes)
+    if has_nvme:
+        table.add_column("nvme", justify="right", no_wrap=True)
     for node in sorted(nodes, key=lambda node: node.name):
         used = node.arena_bytes - node.arena_free_bytes
         is_known = node.arena_bytes > 0
@@ -101,8 +110,15 @@ def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",
             _share(used, node.arena_bytes, has_bars),
+            *([_nvme(node)] if has_nvme else []),
         )
     return table
+
+
+def _nvme(node: NodeStatus) -> str:
+    if not node.nvme_bytes:
+        return "-"
+    return f"{format_bytes(node.nvme_live_bytes)} of {format_bytes(node.nvme_bytes)}"
 
 
 def _share(part: int, whole: int, has_bar: bool) -> str:
