@@ -31,7 +31,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz chaos chaos-planted wheel lint format clean
+.PHONY: help deps venv install test core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -107,6 +107,9 @@ fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_
 		build/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 			-artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$(ls -d fuzz/corpus/$$name 2> /dev/null || true); \
 	done
+
+kill-loop: $(STAMPS)/test-extra ## a node is killed fifty times under writes, and all that it has is compared each time
+	PYTHONPATH=tests $(BIN)/python -m restart $(ROUNDS) $(SEED)
 
 chaos: $(STAMPS)/test-extra ## real nodes in network namespaces under faults, SEEDS of them; one again with SEED=N
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(CHAOS_ARGS)

@@ -42,6 +42,13 @@ nb::list copies_of(const Call& call) {
   return list;
 }
 
+/// Of each page that was synced: a KeptAt.
+nb::list kept_of(const Call& call) {
+  nb::list list;
+  for (const ItemOutcome& item : call.outcome().items) list.append(static_cast<int>(item.kept_at));
+  return list;
+}
+
 nb::list sizes_of(const Call& call) {
   nb::list list;
   for (const ItemOutcome& item : call.outcome().items) {
@@ -199,6 +206,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("present", &present_of)
       .def_prop_ro("sizes", &sizes_of)
       .def_prop_ro("copies", &copies_of)
+      .def_prop_ro("kept", &kept_of)
       .def_prop_ro("fault", &fault_of)
       .def_prop_ro("entries", &entries_of)
       .def_prop_ro("next", &next_of)

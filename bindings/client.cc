@@ -225,6 +225,23 @@ class BoundClient {
     });
   }
 
+  CallPtr sync_file(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.sync_file(text_of(path), options_of(timeout_ms, cookie));
+    });
+  }
+
+  CallPtr sync_pages(nb::bytes name_space, nb::handle keys, std::uint32_t timeout_ms,
+                     std::uint64_t cookie) {
+    std::vector<std::string> names = copy_keys(keys);
+    return begin(
+        {},
+        [&](Client& client, std::span<const Buffer>) {
+          return client.sync_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
+        },
+        cookie);
+  }
+
   CallPtr advise(nb::bytes path, bool is_needed, std::uint32_t replicas, std::uint32_t timeout_ms,
                  std::uint64_t cookie) {
     const Advice advice = is_needed ? Advice::willneed : Advice::dontneed;
@@ -393,6 +410,8 @@ void bind_pages(nb::class_<BoundClient>& client) {
            cookie_arg())
       .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
+      .def("sync_pages", &BoundClient::sync_pages, nb::arg("namespace"), nb::arg("keys").none(),
+           nb::kw_only(), timeout_arg(), cookie_arg())
       .def("drop_pages", &BoundClient::drop_pages, nb::arg("namespace"), nb::arg("keys").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("list_pages", &BoundClient::list_pages, nb::arg("namespace"), nb::kw_only(),
@@ -425,6 +444,8 @@ void bind_files(nb::class_<BoundClient>& client) {
 
 void bind_views(nb::class_<BoundClient>& client) {
   client
+      .def("sync_file", &BoundClient::sync_file, nb::arg("path"), nb::kw_only(), timeout_arg(),
+           cookie_arg())
       .def("advise", &BoundClient::advise, nb::arg("path"), nb::arg("is_needed"),
            nb::arg("replicas"), nb::kw_only(), timeout_arg(), cookie_arg())
       .def("advise_memory", &BoundClient::advise_memory, nb::arg("path"), nb::arg("wish"),

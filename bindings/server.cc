@@ -131,7 +131,7 @@ class BoundServer {
               const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
               const std::vector<Member>& members, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
-              const std::string& nvme_write, const std::string& nvme_keep) {
+              const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -153,6 +153,7 @@ class BoundServer {
     options.is_shared = is_shared;
     options.is_traceable = is_traceable;
     if (move_bytes_per_s != 0) options.move_bytes_per_s = move_bytes_per_s;
+    options.state_dir = std::move(state_dir);
     options.store.arena = *arena_options;
     options.store.node_name = options.name;
     options.store.boot = boot;
@@ -170,6 +171,7 @@ class BoundServer {
     is_sealed_ = (*result)->is_sealed();
     socket_name_ = (*result)->socket_name();
     socket_fault_ = (*result)->socket_fault();
+    recovery_ = (*result)->recovery();
     server_ = std::move(*result);
   }
   ~BoundServer() { stop(); }
@@ -180,6 +182,28 @@ class BoundServer {
   bool is_sealed() const { return is_sealed_; }
   const std::string& socket_name() const { return socket_name_; }
   const std::string& socket_fault() const { return socket_fault_; }
+
+  nb::dict recovery() const {
+    const auto& [arena, records] = recovery_;
+    nb::dict dict;
+    dict["is_arena_kept"] = arena.is_kept;
+    dict["is_arena_attached"] = arena.is_attached;
+    dict["arena_fault"] = arena.fault;
+    dict["pages"] = arena.pages;
+    dict["pieces"] = arena.pieces;
+    dict["bytes"] = arena.bytes;
+    dict["expired"] = arena.expired;
+    dict["partial"] = arena.partial;
+    dict["unsound"] = arena.unsound;
+    dict["arena_ms"] = arena.took_ms;
+    dict["are_records_kept"] = records.is_kept;
+    dict["records_fault"] = records.fault;
+    dict["records"] = records.records;
+    dict["expired_records"] = records.expired;
+    dict["is_log_torn"] = records.is_torn;
+    dict["records_ms"] = records.took_ms;
+    return dict;
+  }
 
   nb::dict counts() const {
     std::shared_ptr<Server> server = server_copy();
@@ -262,6 +286,8 @@ class BoundServer {
     dict["view_bytes"] = counts.view_bytes;
     dict["bytes_leased"] = counts.bytes_leased;
     dict["records"] = counts.records;
+    dict["record_log_bytes"] = counts.record_log_bytes;
+    dict["record_log_faults"] = counts.record_log_faults;
     dict["records_left"] = counts.records_left;
     dict["epoch"] = counts.epoch;
     dict["moves_left"] = counts.moves_left;
@@ -324,6 +350,7 @@ class BoundServer {
   bool is_sealed_ = false;
   std::string socket_name_;
   std::string socket_fault_;
+  Recovery recovery_;
 };
 
 }  // namespace
@@ -336,7 +363,7 @@ void bind_server(nb::module_& module) {
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
                     std::uint32_t, const std::vector<Member>&, std::uint64_t,
                     const std::vector<Place>&, std::uint64_t, const std::string&,
-                    const std::string&>(),
+                    const std::string&, std::string>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
@@ -346,13 +373,14 @@ void bind_server(nb::module_& module) {
            nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
            nb::arg("members") = std::vector<Member>{}, nb::arg("move_bytes_per_s") = 0,
            nb::arg("nvme") = std::vector<Place>{}, nb::arg("nvme_bytes_per_s") = 0,
-           nb::arg("nvme_write") = "back", nb::arg("nvme_keep") = "inclusive")
+           nb::arg("nvme_write") = "back", nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "")
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
       .def_prop_ro("is_sealed", &BoundServer::is_sealed)
       .def_prop_ro("socket_name", &BoundServer::socket_name)
       .def_prop_ro("socket_fault", &BoundServer::socket_fault)
+      .def("recovery", &BoundServer::recovery)
       .def("counts", &BoundServer::counts)
       .def("apply_map", &BoundServer::apply_map, nb::arg("epoch"), nb::arg("nodes"), nb::kw_only(),
            nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},

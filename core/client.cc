@@ -9,6 +9,7 @@
 #include "name.h"
 #include "page_calls.h"
 #include "range_advise.h"
+#include "sync_calls.h"
 #include "view_calls.h"
 
 namespace gd2fs {
@@ -167,6 +168,21 @@ class NetworkClient : public Client {
     Started call(*this, options);
     if (!call.passes(path_fault(path))) return call.operation();
     start_unlink(call.context(), std::string(path), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef sync_file(std::string_view path, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(path_fault(path))) return call.operation();
+    start_sync_file(call.context(), std::string(path), call.on_end());
+    return call.operation();
+  }
+
+  OperationRef sync_pages(std::string_view name_space, std::span<const std::string> keys,
+                          const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(batch_fault(name_space, keys))) return call.operation();
+    start_sync_pages(call.context(), PageNames(name_space, keys), call.on_end());
     return call.operation();
   }
 

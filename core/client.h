@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "error.h"
+#include "kept_at.h"
 #include "transport/tcp.h"
 #include "view.h"
 #include "wire.h"
@@ -73,8 +74,9 @@ enum class MemoryWish : std::uint8_t { load = 0, shed = 1, pin = 2, unpin = 3 };
 
 struct ItemOutcome {
   Status status = Status::unavailable;
-  std::uint64_t bytes = 0;  // of the stored page (get), or moved
-  std::uint8_t copies = 0;  // put: that stand now
+  std::uint64_t bytes = 0;           // of the stored page (get), or moved
+  std::uint8_t copies = 0;           // put: that stand now
+  KeptAt kept_at = KeptAt::nowhere;  // sync: of the copy that outlives most
 };
 
 struct FileFacts {
@@ -177,6 +179,12 @@ class Client {
   /// Of whole pages; one outcome each: ok, miss, full.
   virtual OperationRef advise_pages(std::string_view name_space, std::span<const std::string> keys,
                                     MemoryWish wish, const CallOptions& options) = 0;
+  /// Brings a whole file to where it outlives its nodes' processes. ok: value = where all of it is,
+  /// a KeptAt. gone: no such file. miss: some of it is lost. denied: on no node is all of it kept.
+  virtual OperationRef sync_file(std::string_view path, const CallOptions& options) = 0;
+  /// Likewise pages; items: of each the status, and `kept_at`.
+  virtual OperationRef sync_pages(std::string_view name_space, std::span<const std::string> keys,
+                                  const CallOptions& options) = 0;
   virtual OperationRef list_files(std::string_view prefix, std::string_view after,
                                   std::size_t count_max, const CallOptions& options) = 0;
 

@@ -12,6 +12,7 @@
 #include "janitor.h"
 #include "memory_advice.h"
 #include "mover.h"
+#include "sync.h"
 #include "worker.h"
 
 namespace gd2fs::serve {
@@ -367,7 +368,7 @@ void Connection::work_small_requests() {
       ++replies.ends;
     } else if (first.is_long()) {
       park(std::move(first));
-    } else if (first.is_advice()) {
+    } else if (first.is_advice() || first.is_sync()) {
       pass_on(std::move(first));
     } else if (first.op() == Op::drop && node_.store->has_tier()) {
       if (!drop(first)) return;
@@ -416,10 +417,11 @@ bool Connection::drop(SmallRequest& request) {
   return true;
 }
 
-void Connection::pass_on(SmallRequest advice) {
-  parked_.push_back({advice.request(), advice.op(), advice.items(), advice.deadline_ms(), nullptr});
+void Connection::pass_on(SmallRequest request) {
+  parked_.push_back(
+      {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
   const auto reply = [&worker = worker_, id = id_,
-                      number = advice.request()](const std::vector<wire::ResponseItem>& answers) {
+                      number = request.request()](const std::vector<wire::ResponseItem>& answers) {
     wire::Bytes response;
     wire::encode_response(response, number, answers);
     worker.post([&worker, id, number, response = std::move(response)] {
@@ -428,10 +430,11 @@ void Connection::pass_on(SmallRequest advice) {
       }
     });
   };
-  if (!is_memory_advice(advice.body()))
-    return node_.mover->advise(advice.take_body(), advice.deadline_ms(), reply);
+  if (request.is_sync()) return sync(*node_.store, request.take_body(), reply);
+  if (!is_memory_advice(request.body()))
+    return node_.mover->advise(request.take_body(), request.deadline_ms(), reply);
   const StopRef stop = parked_.back().stop.flag;
-  start_memory_advice(node_, advice.take_body(), advice.deadline_ms(), stop, reply);
+  start_memory_advice(node_, request.take_body(), request.deadline_ms(), stop, reply);
 }
 
 void Connection::await(SmallRequest request) {

@@ -85,7 +85,7 @@ class Connection {
   void work_small_requests();
   void park(SmallRequest request);
   bool drop(SmallRequest& request);
-  void pass_on(SmallRequest advice);
+  void pass_on(SmallRequest request);
   void await(SmallRequest request);
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);

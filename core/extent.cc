@@ -95,6 +95,16 @@ std::optional<Extent> Allocator::allocate_aligned(std::uint32_t bytes) {
   return std::nullopt;
 }
 
+bool Allocator::claim(Extent& extent) {
+  const std::uint64_t bytes = whole_grains(extent.bytes);
+  const std::uint64_t index = extent.offset / region_bytes_;
+  const bool is_run = bytes > 0 && bytes <= PART_BYTES_MAX && extent.offset % GRAIN_BYTES == 0;
+  if (!is_run || extent.offset < begin_ || index >= regions_.size()) return false;
+  if (!regions_[index]->claim(extent)) return false;
+  free_grains_ -= bytes / GRAIN_BYTES;
+  return true;
+}
+
 void Allocator::free(std::span<const Extent> extents) {
   while (!extents.empty()) {
     Region& region = region_of(extents.front().offset);

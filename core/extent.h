@@ -42,6 +42,9 @@ class Allocator {
   bool allocate(std::uint64_t bytes, std::vector<Extent>& out);
   /// One run that starts at a multiple of its length (a power of two of grains), or nothing.
   std::optional<Extent> allocate_aligned(std::uint32_t bytes);
+  /// Takes just the run that `extent` names, and gives it its `block`. False: some of it is taken,
+  /// or it is none of this memory. Quick when each lies behind the one before; at start only.
+  bool claim(Extent& extent);
   void free(std::span<const Extent> extents);
   /// Cuts a taken extent in two: `extent` keeps its first `bytes`, whole grains; the rest is
   /// answered.

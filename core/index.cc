@@ -112,6 +112,7 @@ PieceRef Index::publish(std::string_view name, std::uint64_t chunk, std::uint64_
   is_first = true;
   shard.staged.erase({piece->staged_ms_, piece});
   piece->seq_ = seq;
+  piece->has_records_ = false;  // they are written anew by the caller
   piece->state_ = PieceState::live;
   account_.move(Use::staged, Use::live, piece->taken_bytes());
   ++pieces_;

@@ -113,6 +113,8 @@ class Index {
                     std::vector<DiskCopyRef>& losers);
   /// Tells the disk whose its copies are.
   void tell_owners() const;
+  /// What an earlier process left in memory alone is to go to disk as well.
+  void demote_all(const std::function<Demote(const Space&)>& demote_of);
   /// The bytes are in `copy` from now on. False: the piece has gone meanwhile, or has one.
   bool note_copy(const PieceRef& piece, const DiskCopyRef& copy);
   /// There is no such copy any more.

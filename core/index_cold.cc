@@ -59,6 +59,17 @@ void Index::tell_owners() const {
   }
 }
 
+void Index::demote_all(const std::function<Demote(const Space&)>& demote_of) {
+  Cursor cursor;
+  while (!cursor.is_over) {
+    // Called under the lock of the piece's own shard.
+    walk(cursor, [&](const PieceRef& piece, std::uint64_t) {
+      piece->demote_ = demote_of(piece->space());
+      if (piece->is_whole_) make_dirty(shard_of(piece->name_hash_), *piece);
+    });
+  }
+}
+
 bool Index::note_copy(const PieceRef& piece, const DiskCopyRef& copy) {
   Shard& shard = shard_of(piece->name_hash_);
   const std::lock_guard lock(shard.mutex);

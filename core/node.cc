@@ -145,6 +145,10 @@ ServerCounts Node::counts() const {
   now.views = views.count();
   now.view_bytes = views.bytes();
   now.records = records.count();
+  if (record_log != nullptr) {
+    now.record_log_bytes = record_log->bytes();
+    now.record_log_faults = record_log->faults();
+  }
   now.records_left = record_service.left_count();
   now.epoch = view()->map.epoch;
   const Mover::Progress moves = mover->progress();

@@ -12,6 +12,7 @@
 #include "peers.h"
 #include "placement.h"
 #include "record.h"
+#include "record_log.h"
 #include "record_service.h"
 #include "server.h"
 #include "store.h"
@@ -81,6 +82,7 @@ struct Node {
   HoldBudget hold_budget;
   PipePool pipes;
   Views views;
+  std::unique_ptr<RecordLog> record_log;  // nothing: records are forgotten when the process ends
   Records records;
   Counters counters;
   Strangers strangers;

@@ -50,6 +50,23 @@ std::uint32_t Piece::ttl_left_s() const noexcept {
       std::max<std::int64_t>(expires_ms_ - boottime_ms() + 999, 1'000) / 1'000);
 }
 
+bool Piece::check_some() {
+  constexpr std::uint32_t STEP_BLOCKS = MiB / BLOCK_BYTES;
+  std::uint32_t first = checked_blocks_.load();
+  if (first == ALL_CHECKED) return true;
+  const auto blocks = static_cast<std::uint32_t>(hashes_.size());
+  const std::uint32_t end = std::min(first + STEP_BLOCKS, blocks);
+  for (std::uint32_t block = first; block < end; ++block) {
+    const std::uint64_t at = std::uint64_t{block} * BLOCK_BYTES;
+    const std::uint64_t bytes = std::min<std::uint64_t>(BLOCK_BYTES, length_ - at);
+    // What is not in memory is verified when it is loaded.
+    if (has(at, bytes) && hash_of(at, bytes) != hashes_[block]) return false;
+  }
+  // Another thread may have done the same step: it counts once.
+  checked_blocks_.compare_exchange_strong(first, end == blocks ? ALL_CHECKED : end);
+  return true;
+}
+
 std::uint64_t Piece::hash_of(std::uint64_t offset, std::uint64_t length) const {
   std::vector<std::span<std::byte>> spans;
   runs(offset, length, spans);

@@ -83,6 +83,12 @@ class Piece {
   /// XXH3-64 of each block. Set one by one while filling, after the block was verified in place.
   std::span<const std::uint64_t> hashes() const noexcept { return hashes_; }
   void set_hash(std::size_t block, std::uint64_t hash) { hashes_[block] = hash; }
+  /// False for what an earlier process left in the arena, until all its bytes have been compared
+  /// with its hashes: before that none of them may leave this node.
+  bool is_checked() const noexcept { return checked_blocks_.load() == ALL_CHECKED; }
+  /// Compares some more of them; any number of threads. False: they are not what they were.
+  bool check_some();
+
   /// The hash of what memory holds now.
   std::uint64_t hash_of(std::uint64_t offset, std::uint64_t length) const;
 
@@ -91,9 +97,12 @@ class Piece {
   friend class Index;
   friend class Lanes;
   friend class PageTable;
+  friend class Reattachment;
   Piece() = default;
   bool has_part(std::uint64_t offset, std::uint64_t length) const noexcept;
   std::int64_t disk_bytes() const noexcept;
+
+  static constexpr std::uint32_t ALL_CHECKED = ~std::uint32_t{0};
 
   // The first two cache lines hold what a look-up touches. The index's own, under the lock of its
   // shard:
@@ -123,7 +132,8 @@ class Piece {
   std::uint8_t eviction_class_ = EVICTION_CLASSES;  // that one: its namespace's
   std::atomic<Space*> space_{nullptr};
   std::uint64_t taken_bytes_ = 0;
-  std::vector<Extent> extents_;  // by place
+  std::atomic<std::uint32_t> checked_blocks_{ALL_CHECKED};  // the leading ones are; or all
+  std::vector<Extent> extents_;                             // by place
   std::vector<std::uint64_t> hashes_;
 
   // The index's own again.

@@ -109,6 +109,11 @@ bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::Dat
       if (is_waiting_) return false;
       continue;
     }
+    while (current_.piece && !current_.piece->is_checked()) {
+      if (Clock::now() > turn_ends) return false;
+      check(node);
+    }
+    if (!current_.piece) continue;
     const std::size_t room = payload_max - out.payload_bytes();
     const bool is_cut =
         current_.at % BLOCK_BYTES != 0 ||
@@ -140,6 +145,13 @@ bool ReadJob::open_item(Node& node) {
   if (kept == Status::ok && !is_empty) return true;
   close_item(node, kept);
   return false;
+}
+
+/// Of a piece that an earlier process left, before any byte of it leaves. Wrong ones are a miss.
+void ReadJob::check(Node& node) {
+  if (current_.piece->check_some()) return;
+  node.store->quarantine(current_.piece);
+  close_item(node, Status::miss);
 }
 
 /// full: the reader looks at too much already, and has to ask for a copy.

@@ -60,6 +60,7 @@ class ReadJob {
 
   bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
   bool open_item(Node& node);
+  void check(Node& node);
   Status keep_view(Node& node);
   Status open_page(Node& node, const wire::Item& item);
   Status open_piece(Node& node, const wire::Item& item);

@@ -192,7 +192,7 @@ std::size_t Records::clear(std::string_view name_space) {
       for (std::size_t step = 0; !is_done && step < RECORDS_PER_STEP; ++step) {
         is_done = at == records.end() || !at->first.starts_with(prefix);
         if (is_done) break;
-        shard->erase(at++, Mark::forgotten);
+        shard->forget(at++);
         ++count;
       }
     }
@@ -216,6 +216,47 @@ std::size_t Records::expire(std::int64_t boottime_ms, std::size_t count_max) {
     count += shard->expire(boottime_ms, count_max - count);
   }
   return count;
+}
+
+// ---- over a restart --------------------------------------------------------------------
+
+RecordRecovery Records::restore(const RecordLog& log) {
+  const std::uint64_t begun_ns = steady_ns();
+  // Nothing is done before all of it is known to count.
+  RecordRecovery recovery = read_log(log.path(), log.owner(), [](const LogEntry&) {});
+  if (!recovery.fault.empty()) return recovery;
+  recovery = read_log(log.path(), log.owner(), [this](const LogEntry& entry) {
+    RecordShard& shard = state_->of(entry.path);
+    const std::lock_guard lock(shard.mutex);
+    shard.restore(entry);
+  });
+  recovery.expired = expire(boottime_ms(), RECORDS_MAX);
+  recovery.records = count();
+  recovery.took_ms = static_cast<double>(steady_ns() - begun_ns) / 1e6;
+  return recovery;
+}
+
+Result<bool> Records::use_log(RecordLog& log) {
+  for (const auto& shard : state_->shards) {
+    const std::lock_guard lock(shard->mutex);
+    shard->set_log(&log);
+  }
+  log_ = &log;
+  return copy_log();
+}
+
+Result<bool> Records::copy_log() {
+  if (auto begun = log_->begin_copy(boottime_ms()); !begun) return begun.error();
+  for (const auto& shard : state_->shards) {
+    for (std::optional<std::string> after = ""; after;) {
+      {
+        const std::lock_guard lock(shard->mutex);
+        after = shard->copy_to(*log_, *after, RECORDS_PER_STEP);
+      }
+      log_->commit();
+    }
+  }
+  return log_->end_copy();
 }
 
 // ---- as home ---------------------------------------------------------------------------

@@ -58,6 +58,18 @@ class Records {
   /// Drops records whose time to live is over. How many.
   std::size_t expire(std::int64_t boottime_ms, std::size_t count_max);
 
+  // ---- over a restart
+
+  /// Before `use_log`: does again what a log tells, and drops what has expired since. Nothing, when
+  /// the log does not count.
+  RecordRecovery restore(const RecordLog& log);
+  /// Starts the log with what is there. From here on every change is told to it.
+  Result<bool> use_log(RecordLog& log);
+  /// Writes the log anew, a few records at a time. One thread at a time.
+  Result<bool> copy_log();
+  /// Every change that was made before is in the log. False: nobody may be told of any.
+  bool commit() { return log_ == nullptr || log_->commit(); }
+
   // ---- as home, step by step
 
   Standing standing(std::string_view path);
@@ -111,6 +123,7 @@ class Records {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  RecordLog* log_ = nullptr;  // set once, before anyone asks
 };
 
 }  // namespace gd2fs

@@ -32,6 +32,13 @@ class RecordMarks {
   /// The last attempt that is known of a path without a record.
   RecordVersion version(std::string_view path, std::uint64_t epoch, std::uint64_t boot) const;
   std::size_t count() const noexcept { return marks_.size(); }
+  /// Calls for each tombstone of an epoch.
+  template <class Visitor>
+  void visit_unlinked(std::uint64_t epoch, Visitor&& visit) const {
+    for (const auto& [path, entry] : marks_) {
+      if (entry.epoch == epoch && entry.mark == Mark::unlinked) visit(path, entry.version);
+    }
+  }
 
  private:
   struct Entry {

@@ -81,7 +81,12 @@ void RecordService::carry_out(Effects& effects) {
     next_ms = keeper_->next_ms();
   }
   for (const RecordKeeper::Question& question : effects.questions) ask(question);
-  for (const auto& [on_end, answer] : ends) on_end(answer);
+  // In a log before anyone is told.
+  const bool is_told = ends.empty() || records_.commit();
+  for (auto& [on_end, answer] : ends) {
+    if (!is_told) answer.status = Status::full;
+    on_end(answer);
+  }
   arm(next_ms);
 }
 
@@ -142,6 +147,7 @@ std::optional<RecordAnswer> RecordService::mutate_at_once(std::string_view path,
   auto answer = records_.change_at_once(path, asked);
   // Whoever was stopped in between cannot say what others have done since.
   if (answer && !lease_.is_good(boottime_ms())) answer->status = Status::unknown;
+  if (answer && !records_.commit()) answer->status = Status::full;
   return answer;
 }
 
@@ -221,7 +227,8 @@ wire::ResponseItem RecordService::replicate(const wire::Request& request) {
   part->attempt.epoch = request.head.map_epoch;
   part->attempt.path = path;
   if (!lease_.is_good(boottime_ms())) return only(Status::fenced);
-  return only(status_of(records_.take(part->attempt)));
+  const ReplicaAnswer answer = records_.take(part->attempt);
+  return only(records_.commit() ? status_of(answer) : Status::full);
 }
 
 // ---- what this node asks others --------------------------------------------------------

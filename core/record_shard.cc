@@ -101,6 +101,7 @@ RecordAnswer RecordShard::apply(std::string_view path, const RecordChange& chang
     }
     set_mark(path, Mark::unlinked, version);
     ++absence_;
+    tell(path, change, version, 0);
     return answer;
   }
   Entry& entry = make(path);
@@ -110,19 +111,88 @@ RecordAnswer RecordShard::apply(std::string_view path, const RecordChange& chang
   const std::int64_t ttl_ms = std::int64_t{entry.record.ttl_s} * 1000;
   if (change.is_written()) set_expiry(path, entry, ttl_ms == 0 ? 0 : boottime_ms() + ttl_ms);
   changed(path, entry, spans_before);
+  tell(path, change, version, entry.expires_ms);
   return answer_of(Status::ok, entry.record);
 }
 
 void RecordShard::put(std::string_view path, const FullRecord& full) {
   if (!full.is_there) {
     if (const auto at = records_.find(path); at != records_.end()) erase(at, Mark::none);
-    return set_mark(path, Mark::unlinked, full.record.version);
+    set_mark(path, Mark::unlinked, full.record.version);
+    return tell(path, full, 0);
   }
   Entry& entry = make(path);
   const std::size_t spans_before = entry.record.spans.count();
   entry.record = full.record;
   set_expiry(path, entry, full.expires_in_ms == 0 ? 0 : boottime_ms() + full.expires_in_ms);
   changed(path, entry, spans_before);
+  tell(path, full, entry.expires_ms);
+}
+
+void RecordShard::tell(std::string_view path, const RecordChange& change,
+                       const RecordVersion& version, std::int64_t expires_ms) const {
+  if (!is_told()) return;
+  Replication told;
+  told.version = version;
+  told.change = change;
+  log_->add(path, expires_ms, told);
+}
+
+void RecordShard::tell(std::string_view path, const FullRecord& full,
+                       std::int64_t expires_ms) const {
+  if (!is_told()) return;
+  Replication told;
+  told.version = full.record.version;
+  told.full = std::make_shared<FullRecord>(full);
+  log_->add(path, expires_ms, told);
+}
+
+void RecordShard::forget(ByPath::iterator at) {
+  if (is_told()) log_->add_forgotten(at->first);
+  erase(at, Mark::forgotten);
+}
+
+/// A change that is for another record comes from before a whole one that follows in the log.
+void RecordShard::restore(const LogEntry& told) {
+  const auto here = records_.find(told.path);
+  if (told.kind == LogEntry::Kind::forgotten) {
+    if (here != records_.end()) erase(here, Mark::forgotten);
+    return;
+  }
+  if (told.attempt.full != nullptr) {
+    put(told.path, *told.attempt.full);
+  } else if (follows(here == records_.end() ? nullptr : &here->second.record,
+                     told.attempt.change)) {
+    apply(told.path, told.attempt.change, told.attempt.version);
+  } else {
+    return;
+  }
+  const auto now = records_.find(told.path);
+  if (now != records_.end()) set_expiry(now->first, now->second, told.expires_ms);
+}
+
+std::optional<std::string> RecordShard::copy_to(RecordLog& log, std::string_view after,
+                                                std::size_t count_max) const {
+  auto at = records_.upper_bound(after);
+  std::string last(after);
+  for (std::size_t count = 0; at != records_.end() && count < count_max; ++at, ++count) {
+    auto full = std::make_shared<FullRecord>();
+    full->is_there = true;
+    full->record = at->second.record;
+    Replication whole;
+    whole.version = full->record.version;
+    whole.full = std::move(full);
+    log.add_copy(at->first, at->second.expires_ms, whole);
+    last = at->first;
+  }
+  if (at != records_.end()) return last;
+  marks_.visit_unlinked(epoch(), [&](const std::string& path, const RecordVersion& version) {
+    Replication gone;
+    gone.version = version;
+    gone.change.kind = ChangeKind::unlink;
+    log.add_copy(path, 0, gone);
+  });
+  return {};
 }
 
 FullRecord RecordShard::full(std::string_view path, std::int64_t now_ms) {
@@ -173,7 +243,7 @@ void RecordShard::shrink(const Entry* kept) {
   while (records_.size() > records_max_ || spans_ > spans_max_) {
     const auto oldest = records_.find(*uses_.front());
     if (&oldest->second == kept) return;
-    erase(oldest, Mark::forgotten);
+    forget(oldest);
   }
 }
 

@@ -9,12 +9,14 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "file_record.h"
 #include "map_history.h"
+#include "record_log.h"
 #include "record_marks.h"
 #include "replication.h"
 
@@ -82,6 +84,17 @@ class RecordShard {
   /// The last attempt of the home with this boot that is known here.
   RecordVersion last_version(std::string_view path, std::uint64_t boot);
 
+  /// From here on every change is told to a log; nothing: to none.
+  void set_log(RecordLog* log) { log_ = log; }
+  /// What a log tells of a change that was made before.
+  void restore(const LogEntry& entry);
+  /// Adds records after `after` to a log's copy, at most `count_max`. The last one's path, or
+  /// nothing when there are no more; then also the tombstones.
+  std::optional<std::string> copy_to(RecordLog& log, std::string_view after,
+                                     std::size_t count_max) const;
+  /// Nobody is to know it any more, here or after a restart.
+  void forget(ByPath::iterator at);
+
   ByPath& records() noexcept { return records_; }
   const ByPath& records() const noexcept { return records_; }
   /// Drops those whose time is over. How many.
@@ -90,6 +103,10 @@ class RecordShard {
  private:
   bool is_shared(std::string_view path) const;
   void set_expiry(std::string_view path, Entry& entry, std::int64_t expires_ms);
+  bool is_told() const { return log_ != nullptr && log_->is_listening(); }
+  void tell(std::string_view path, const RecordChange& change, const RecordVersion& version,
+            std::int64_t expires_ms) const;
+  void tell(std::string_view path, const FullRecord& full, std::int64_t expires_ms) const;
   void shrink(const Entry* kept);
 
   const std::size_t records_max_;
@@ -102,6 +119,7 @@ class RecordShard {
   std::size_t spans_ = 0;
   std::uint64_t absence_ = random_gen();  // another one whenever something goes
   RecordMarks marks_;
+  RecordLog* log_ = nullptr;
 };
 
 }  // namespace gd2fs

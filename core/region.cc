@@ -87,6 +87,24 @@ Extent Region::divide(Extent& extent, std::uint32_t bytes) {
   return rest;
 }
 
+bool Region::claim(Extent& extent) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t begin = extent.offset / GRAIN_BYTES - base_;
+  const auto grains = static_cast<std::uint32_t>(whole_grains(extent.bytes) / GRAIN_BYTES);
+  // Invariant: also a descriptor that has been used anew since lies in the list of blocks.
+  const bool is_ahead = claimed_ != NONE && at(claimed_).is_used && at(claimed_).start <= begin;
+  std::uint32_t index = is_ahead ? claimed_ : first_;
+  while (index != NONE && std::uint64_t{at(index).start} + at(index).grains <= begin)
+    index = at(index).right;
+  if (index == NONE || !at(index).is_free || at(index).start > begin) return false;
+  const auto skip = static_cast<std::uint32_t>(begin - at(index).start);
+  if (std::uint64_t{skip} + grains > at(index).grains) return false;
+  claimed_ = cut(index, skip, grains);
+  extent.block = claimed_;
+  update_hint();
+  return true;
+}
+
 std::uint64_t Region::give(std::span<const Extent> extents) {
   const std::lock_guard lock(mutex_);
   std::uint64_t grains = 0;

@@ -28,6 +28,8 @@ class Region {
   std::uint64_t take(std::uint64_t grains, std::uint32_t part, std::vector<Extent>& out);
   /// One run of `grains` (a power of two) that starts at a multiple of it. False: none found.
   bool take_aligned(std::uint32_t grains, Extent& out);
+  /// Takes just this run. False: some of it is taken, or lies outside.
+  bool claim(Extent& extent);
   /// Gives back extents of this region; how many grains.
   std::uint64_t give(std::span<const Extent> extents);
   /// See Allocator::cut.
@@ -77,6 +79,7 @@ class Region {
   mutable std::mutex mutex_;
   std::uint64_t base_;
   std::uint32_t first_ = 0;  // the block at the lowest address
+  std::uint32_t claimed_ = NONE;  // the last one that was: the next one mostly lies behind it
   std::uint32_t unused_ = NONE;
   std::uint32_t rows_ = 0;
   std::array<std::uint32_t, ROWS> columns_{};

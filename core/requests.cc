@@ -245,7 +245,8 @@ Status SmallRequest::take_look() {
 wire::ResponseItem SmallRequest::drop(Node& node, const wire::Item& item) {
   if (is_namespace(item)) {
     if (!namespace_fault(item.name).empty()) return only(Status::invalid);
-    return only(Status::ok, node.records.clear(item.name) + node.store->clear(item.name));
+    const std::size_t count = node.records.clear(item.name) + node.store->clear(item.name);
+    return only(node.records.commit() ? Status::ok : Status::full, count);
   }
   if (!is_valid_name(item.name, is_page(item))) return only(Status::invalid);
   const std::size_t dropped =

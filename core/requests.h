@@ -25,6 +25,8 @@ class SmallRequest {
   /// Does it need other nodes? Then the mover has to carry it out.
   bool is_advice() const noexcept { return op() == wire::Op::advise; }
   const wire::Request& body() const noexcept { return body_; }
+  /// Does it need the disk?
+  bool is_sync() const noexcept { return op() == wire::Op::sync; }
   wire::Request take_body() { return std::move(body_); }
 
   enum class Turn : std::uint8_t {

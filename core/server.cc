@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "janitor.h"
 #include "mover.h"
@@ -18,6 +19,11 @@ using serve::Counters;
 using serve::Janitor;
 using serve::Node;
 using serve::Worker;
+
+namespace {
+
+
+}  // namespace
 
 struct Server::State {
   explicit State(const ServerOptions& options, std::unique_ptr<Store> store)
@@ -37,6 +43,7 @@ struct Server::State {
   std::string socket_name;
   std::string socket_fault;
   std::vector<std::string> absent;
+  Recovery recovery;
 };
 
 namespace {
@@ -105,6 +112,7 @@ Server::State::~State() {
   node.store->stop_tier(std::chrono::milliseconds(node.options.stop_write_ms));
   node.record_service.close();
   node.peers.close();
+  if (node.record_log != nullptr) node.record_log->close();
 }
 
 Result<bool> Server::State::listen() {
@@ -173,6 +181,7 @@ void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   if (auto checked = check(options); !checked) return checked.error();
   StoreOptions store_options = options.store;
+  store_options.cluster = options.cluster;
   store_options.node_name = options.name;
   store_options.boot = options.boot;
   store_options.arena.is_shared = options.is_shared;
@@ -180,6 +189,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   auto store = Store::open(store_options);
   if (!store) return store.error();
   auto state = std::make_unique<State>(options, std::move(*store));
+  state->recovery.arena = state->node.store->recovery();
+  if (auto kept = restore_records(state->node, state->recovery.records); !kept) return kept.error();
   if (auto listening = state->listen(); !listening) return listening.error();
   state->start();
   state->node.announce();
@@ -195,6 +206,7 @@ std::string Server::rung_name() const { return state_->node.store->arena().rung_
 bool Server::is_sealed() const { return state_->node.store->arena().is_sealed(); }
 const std::string& Server::socket_name() const { return state_->socket_name; }
 const std::string& Server::socket_fault() const { return state_->socket_fault; }
+const Recovery& Server::recovery() const { return state_->recovery; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
 
 void Server::apply_map(wire::Map map, bool is_gap) {

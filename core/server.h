@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "error.h"
+#include "restart.h"
 #include "store.h"
 #include "transport/tcp.h"
 #include "wire.h"
@@ -38,6 +39,7 @@ struct ServerOptions {
   bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
   std::uint64_t move_bytes_per_s = GiB;        // that the node's own moves take at most
   std::uint64_t move_bytes_on_way = 64 * MiB;  // of these, not answered yet
+  std::string state_dir;                       // kept for the next process; empty: none
   StoreOptions store;
   std::uint32_t stop_write_ms = 30'000;  // at its end, for what is yet to be written to disk
   tcp::SocketSettings sockets;
@@ -46,6 +48,8 @@ struct ServerOptions {
 struct ServerCounts {
   StoreCounts store;
   std::optional<DiskCounts> disk;  // of the tier below
+  std::uint64_t record_log_bytes = 0;   // 0: there is none, or it is out of order
+  std::uint64_t record_log_faults = 0;  // writes to it that failed
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
                 records = 0, records_left = 0, epoch = 0;
@@ -78,6 +82,8 @@ class Server {
   const std::string& socket_name() const;
   const std::string& socket_fault() const;
   ServerCounts counts() const;
+  /// What the former process had left.
+  const Recovery& recovery() const;
 
   // Of a membership that changes. Any thread, one at a time.
   /// The next map, in order: older and equal ones are ignored. `is_gap`: maps between this one and

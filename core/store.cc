@@ -53,20 +53,37 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   auto arena = Arena::open(options.arena);
   if (!arena) return arena.error();
   auto store = std::make_unique<Store>(std::make_unique<State>(std::move(*arena), options));
+  store->begin(options);
   if (!options.tier.disk.places.empty()) {
     if (auto opened = store->open_tier(options.tier); !opened) return opened.error();
+    store->state_->index.demote_all([&](const Space& space) { return store->demote_of(space); });
   }
   store->state_->start_evictor(options);
+  store->state_->evictor->note_used(store->state_->account.used_bytes());
   if (store->has_tier()) store->state_->tier->start();
   return store;
 }
 
 Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
+/// Takes over what a kept arena holds, or formats it.
+void Store::begin(const StoreOptions& options) {
+  const ArenaOwner owner{options.cluster, options.node_name, options.boot, options.machine};
+  ArenaOwner before;
+  ArenaRecovery& recovery = state_->recovery;
+  recovery.is_kept = state_->arena.rung() == Rung::file;
+  if (recovery.is_kept) recovery.fault = Ledger::fault_of(state_->arena.memory(), owner, before);
+  if (!recovery.is_kept || !recovery.fault.empty()) return state_->ledger.format(owner);
+  Reattachment(*this, state_->arena.memory(), state_->ledger, state_->allocator, state_->account,
+               state_->spaces, state_->index)
+      .run(before, owner, recovery);
+}
+
 Store::~Store() {
   stop_tier(std::chrono::milliseconds(0));
   state_->evictor.reset();
   state_->index.set_disk(nullptr);
+  if (state_->recovery.is_kept) state_->ledger.freeze();
   state_->index.clear_all();
   state_->tier.reset();
   const Account::Sums sums = state_->account.sums();
@@ -137,8 +154,10 @@ Status Store::take_memory(std::uint64_t bytes, Use use, const Reason& reason) {
 Status Store::publish_page(const PieceRef& piece) {
   GD2FS_ASSERT(piece->is_page_ && piece->state() == PieceState::filling);
   Index::Removed removed;
-  if (!state_->index.add_page(piece, removed)) return Status::have;
+  // Recorded before anyone can drop it: a dropped page never comes back. What nobody was told of
+  // may.
   write_records(*piece);
+  if (!state_->index.add_page(piece, removed)) return Status::have;
   if (has_tier()) state_->tier->note_published(piece, piece->demote_);
   return Status::ok;
 }
@@ -146,6 +165,8 @@ Status Store::publish_page(const PieceRef& piece) {
 Status Store::stage(const PieceRef& piece) {
   GD2FS_ASSERT(!piece->is_page_ && piece->state() == PieceState::filling);
   Index::Removed removed;
+  // Its commit may be acknowledged from here on, and has to find it after a restart.
+  if (state_->recovery.is_kept) write_records(*piece);
   return state_->index.add_staged(piece, removed) ? Status::ok : Status::have;
 }
 
@@ -300,6 +321,15 @@ StoreCounts Store::counts() const {
   return counts;
 }
 
+const ArenaRecovery& Store::recovery() const { return state_->recovery; }
+
+bool Store::is_safe(const Piece& piece) const {
+  const auto& extents = piece.extents_;
+  return state_->recovery.is_kept && piece.has_records_ && piece.state() == PieceState::live &&
+         std::none_of(extents.begin(), extents.end(),
+                      [](const Extent& extent) { return extent.record == 0; });
+}
+
 const Arena& Store::arena() const { return state_->arena; }
 
 /// There is no room without eviction, and nothing here is older.
@@ -315,6 +345,12 @@ bool Store::has(const PieceSpec& spec) {
   if (piece == nullptr) return false;
   if (!is_complete(*piece)) {  // parts of it were let go: it comes anew
     drop(piece, Cause::advice);
+    return false;
+  }
+  // Whoever is told that it is here sends no bytes: so it has to be.
+  while (!piece->is_checked()) {
+    if (piece->check_some()) continue;
+    quarantine(piece);
     return false;
   }
   piece->raise_replicas(spec.replicas);
@@ -359,19 +395,28 @@ void Store::write_records(Piece& piece) {
   ExtentRecord record;
   record.name = piece.name_;
   record.is_page = piece.is_page_;
+  record.replicas = piece.replicas();
+  record.eviction_class = piece.eviction_class_;
   record.chunk = piece.chunk_;
   record.tag = piece.tag_;
   record.seq = piece.seq();
   record.offset = piece.offset_;
   record.length = piece.length_;
   record.expires_ms = piece.expires_ms_;
-  for (Extent& extent : piece.extents_) {
+  thread_local std::vector<std::uint32_t> written;
+  written.clear();
+  for (const Extent& extent : piece.extents_) {
     record.extent = extent;
     const std::size_t first = wire::blocks_of(extent.place);
     const std::size_t last = wire::blocks_of(std::uint64_t{extent.place} + extent.bytes);
     record.hashes = piece.hashes().subspan(first, last - first);
-    extent.record = state_->ledger.write(record);
+    written.push_back(state_->ledger.write(record));
   }
+  // Those of a staged piece go once all of its new ones are there: it is whole at any moment.
+  const bool is_whole = std::find(written.begin(), written.end(), 0u) == written.end();
+  for (std::size_t at = 0; is_whole && at < written.size(); ++at)
+    std::swap(piece.extents_[at].record, written[at]);
+  for (const std::uint32_t useless : written) state_->ledger.release(useless);
   piece.has_records_ = true;
   if (piece.state() != PieceState::zombie) return;
   for (const Extent& extent : piece.extents_) state_->ledger.strike(extent.record);

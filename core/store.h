@@ -21,7 +21,9 @@
 #include "departures.h"
 #include "error.h"
 #include "eviction/space.h"
+#include "machine_start.h"
 #include "piece.h"
+#include "reattachment.h"
 #include "tier.h"
 #include "wire.h"
 
@@ -31,9 +33,13 @@ struct StoreOptions {
   ArenaOptions arena;
   double evict_above = 0.97;  // used share of the arena at which the background eviction starts
   double evict_below = 0.95;  // and at which it stops
-  std::string node_name;      // written into the arena's first grain, with `boot`
+  // Whose arena it is: written into its first grain. A kept one (rung file) of the same owner is
+  // re-attached; any other begins empty.
+  std::string cluster;
+  std::string node_name;
   std::uint64_t boot = 0;
   std::size_t departures = DEPARTURES_DEFAULT;  // that are remembered
+  MachineStart machine = MachineStart::now();
   TierOptions tier;
 };
 
@@ -98,7 +104,8 @@ class Store {
 
   /// Before many look-ups: brings near what they will touch. Changes nothing, promises nothing.
   void warm_pages(std::span<const std::string_view> names) const;
-  /// The complete page, or nothing. `is_use`: counts for LRU (a probe does not).
+  /// The complete page, or nothing. What an earlier process left may have to be checked still
+  /// (Piece::is_checked). `is_use`: counts for LRU (a probe does not).
   PieceRef find_page(std::string_view name, bool is_use);
   /// A staged or live piece by its tag, or nothing.
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
@@ -195,21 +202,21 @@ class Store {
   StoreCounts counts() const;
   const Arena& arena() const;
 
-  /// Reads the self-describing records of a kept arena back (tests now, restart later): calls once
-  /// per whole piece. A record whose check is wrong, or a piece with a missing extent, is skipped.
-  struct Recorded {
-    std::string name;
-    bool is_page = false;
-    std::uint64_t chunk = 0, tag = 0, seq = 0, offset = 0, length = 0;
-    std::int64_t expires_ms = 0;  // CLOCK_BOOTTIME; 0: never
-    std::vector<Extent> extents;  // in the order of the piece
-    std::vector<std::uint64_t> hashes;
-  };
+  /// What a kept arena still had when it was opened.
+  const ArenaRecovery& recovery() const;
+  /// Will this piece be here again when the process ends now, and begins again? False: the
+  /// arena is not kept, or had no room for the piece's records.
+  bool is_safe(const Piece& piece) const;
+
+  /// Reads the self-describing records of an arena: calls once per whole piece. A record whose
+  /// check is wrong, or a piece with a missing extent, is skipped.
+  using Recorded = RecordedPiece;
   static void scan_records(std::span<const std::byte> arena,
                            const std::function<void(Recorded&&)>& visit);
 
  private:
   friend class Piece;
+  friend class Reattachment;
   struct State;  // allocator, index, eviction, slabs: one header each
 
  public:
@@ -228,6 +235,7 @@ class Store {
   Demote demote_of(const Space& space) const;
   PieceRef make_cold(DiskPiece&& record);
   PieceRef reserve_again(const Piece& cold);
+  void begin(const StoreOptions& options);
   void write_records(Piece& piece);
   void let_go(Piece& piece);  // by its destructor
 

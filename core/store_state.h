@@ -21,7 +21,7 @@ struct Store::State {
       : arena(std::move(opened)),
         account(arena.bytes(), arena.bytes() / FILLING_SHARE),
         allocator(Ledger::front_bytes(arena.bytes()), arena.bytes()),
-        ledger(arena.memory(), options.node_name, options.boot, allocator, account),
+        ledger(arena.memory(), allocator, account),
         spaces(arena.bytes() / PINNED_SHARE),
         departures(options.departures),
         index(account, ledger, spaces, departures) {}
@@ -47,6 +47,7 @@ struct Store::State {
   Index index;
   std::unique_ptr<Tier> tier;      // or none
   std::optional<Evictor> evictor;  // until the end begins
+  ArenaRecovery recovery;
   std::atomic<std::uint64_t> corrupt_pieces{0};
 };
 

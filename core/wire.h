@@ -148,6 +148,7 @@ enum class Op : std::uint8_t {
   advise = 13,
   ping = 14,
   drain = 15,  // this node shall hand over what it has, and leave
+  sync = 16,   // is it where it outlives this node's process? If it can be: it shall be
   replicate = 64,
   pull = 65,
   epoch = 66,

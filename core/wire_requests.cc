@@ -42,6 +42,7 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::create:
     case Op::publish:
     case Op::advise:
+    case Op::sync:
     case Op::is_listed:
     case Op::pull:
     case Op::epoch: return 48;

@@ -77,7 +77,8 @@ class Call:
     def message(self) -> str: ...
     @property
     def value(self) -> int:
-        """read, write: bytes. append: where it was put. drop, clear: how many."""
+        """read, write: bytes. append: where it was put. drop, clear: how many. sync_file: as
+        ``kept``."""
 
     @property
     def statuses(self) -> list[int]:
@@ -90,6 +91,10 @@ class Call:
     @property
     def copies(self) -> list[int]:
         """Of each page that was put: on how many nodes it is now."""
+
+    @property
+    def kept(self) -> list[int]:
+        """Of each page that was synced: 0 nowhere, 1 memory that is kept, 2 disk."""
 
     @property
     def sizes(self) -> list[int | None]:
@@ -187,6 +192,9 @@ class Client:
     def exists(
         self, namespace: bytes, keys: Sequence[Key], *, timeout_ms: int = 0, cookie: int = 0
     ) -> Call: ...
+    def sync_pages(
+        self, namespace: bytes, keys: Sequence[Key], *, timeout_ms: int = 0, cookie: int = 0
+    ) -> Call: ...
     def drop_pages(
         self, namespace: bytes, keys: Sequence[Key], *, timeout_ms: int = 0, cookie: int = 0
     ) -> Call: ...
@@ -275,6 +283,7 @@ class Client:
         cookie: int = 0,
     ) -> Call: ...
     def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def sync_file(self, path: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def advise(
         self,
         path: bytes,
@@ -356,9 +365,11 @@ class Server:
         nvme_bytes_per_s: What is written there takes at most so much; 0: no limit.
         nvme_write: ``back``: ahead of eviction. ``through``: once it can be read.
         nvme_keep: ``inclusive``: the copy there stays when it is read again. ``exclusive``: it goes.
+        state_dir: A folder that is there, where records of files are kept for the next process;
+            empty: they are kept beside a kept arena, or not at all.
 
     Raises:
-        InvalidRequest: The arena or an address cannot be had.
+        InvalidRequest: The arena, an address or the log of records cannot be had.
     """
 
     def __init__(
@@ -389,6 +400,7 @@ class Server:
         nvme_bytes_per_s: int = 0,
         nvme_write: str = "back",
         nvme_keep: str = "inclusive",
+        state_dir: str = "",
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -413,6 +425,10 @@ class Server:
     @property
     def socket_fault(self) -> str:
         """Why it has no Unix socket; empty when it has."""
+
+    def recovery(self) -> dict[str, str | int | float | bool]:
+        """What the former process had left: pages, pieces and bytes of a kept arena, records of
+        files, and why not."""
 
     def counts(self) -> dict[str, int]:
         """Counters and gauges by name. Raises Closed after ``stop``."""

@@ -331,6 +331,28 @@ class Client:
         """As ``unlink``."""
         return await self._arun(self._files.unlink(path, self._deadline(timeout_s)))
 
+    def sync(self, paths: Sequence[str], *, timeout_s: float | None = None) -> list[str]:
+        """Bring files to where they outlive the processes of their nodes; of each where that is.
+
+        One after the other. ``Pages.sync`` does it with pages.
+
+        Returns:
+            For each path ``disk``: all of it outlives the machine; ``memory``: a kept arena, it
+            outlives the nodes' processes, not their machines; or an empty string: it is not there,
+            not all of it, or its nodes keep nothing.
+
+        Raises:
+            InvalidRequest: A bad path.
+            Unavailable: A node or its disk did not answer in time, so it is not known.
+        """
+        deadline = self._deadline(timeout_s)
+        return [self._run(self._files.sync(path, deadline)) for path in paths]
+
+    async def async_(self, paths: Sequence[str], *, timeout_s: float | None = None) -> list[str]:
+        """As ``sync``."""
+        deadline = self._deadline(timeout_s)
+        return [await self._arun(self._files.sync(path, deadline)) for path in paths]
+
     def advise(
         self,
         path: str,

@@ -21,7 +21,7 @@ from gd2fs.argument import (
 from gd2fs.buffers import new_buffer, views_of
 from gd2fs.completion import Deadline, Start, Steps
 from gd2fs.errors import InvalidRequest
-from gd2fs.outcome import Status, check
+from gd2fs.outcome import KEPT_AT, SYNC_ANSWERS, Status, check
 from gd2fs.readahead import Readahead
 
 if TYPE_CHECKING:
@@ -154,6 +154,11 @@ class FileSteps:
         call = yield partial(self._core.unlink, name_bytes(path), timeout_ms=deadline.left_ms())
         status = check(call, f"unlink {path}", (Status.OK, Status.GONE, Status.MISS))
         return status is Status.OK
+
+    def sync(self, path: str, deadline: Deadline) -> Steps[str]:
+        call = yield partial(self._core.sync_file, name_bytes(path), timeout_ms=deadline.left_ms())
+        status = check(call, f"sync {path}", SYNC_ANSWERS)
+        return KEPT_AT[call.value] if status is Status.OK else ""
 
     def advise(
         self, path: str, advice: str, replicas: int | None, deadline: Deadline

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 
-from gd2fs import _core
+from gd2fs import _core, recovery
 from gd2fs.admin import AdminServer, make_app
 from gd2fs.advice_desk import AdviceDesk
 from gd2fs.client import Client
@@ -119,6 +119,11 @@ class Node:
     def is_sealed(self) -> bool:
         """Processes of this user on this machine may map the arena for reading."""
         return self._server.is_sealed
+
+    @property
+    def recovered(self) -> dict[str, int]:
+        """What its former process had left and is here again; empty where nothing is kept."""
+        return recovery.facts(self._server.recovery())
 
     def counts(self) -> dict[str, int]:
         """Return the native server's counts."""
@@ -260,7 +265,10 @@ def _server_of(
         nvme_bytes_per_s=config.nvme.write_bytes_per_s,
         nvme_write=config.nvme.write,
         nvme_keep=config.nvme.keep,
+        state_dir=config.state_dir or "",
     )
+    for line in recovery.lines(server.recovery(), config.arena):
+        log.info("%s", line)
     if server.absent:
         log.warning(
             "this machine has no %s now: it is served once it has", " and ".join(server.absent)

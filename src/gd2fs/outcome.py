@@ -33,6 +33,10 @@ class Status(IntEnum):
     UNAVAILABLE = 64
 
 
+# What is synced is there, or it is known why not.
+SYNC_ANSWERS = (Status.OK, Status.MISS, Status.GONE, Status.DENIED)
+KEPT_AT = ("", "memory", "disk")  # as core/kept_at.h has it
+
 NODE_ANSWERED = "` answered "  # in the message of a node's answer, as core/call.cc writes it
 
 _LASTING = {

@@ -11,7 +11,7 @@ from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, name_bytes, seconds
 from gd2fs.completion import Deadline, Steps
 from gd2fs.errors import InvalidRequest, Unavailable
-from gd2fs.outcome import Status, check, error_of
+from gd2fs.outcome import KEPT_AT, SYNC_ANSWERS, Status, check, error_of
 
 if TYPE_CHECKING:
     from gd2fs import _core
@@ -151,6 +151,26 @@ class Pages:
         call = self._steps.fadvise(keys, wish_of(advice), deadline)
         return Advised(advice, list(keys), [call], is_batch=True)
 
+    def sync(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> list[str]:
+        """Bring pages to where they outlive the processes of their nodes; of each where that is.
+
+        Returns:
+            For each key ``disk``: it outlives the machine; ``memory``: a kept arena, it outlives
+            the node's process, not the machine; or an empty string: it is not there, or its nodes
+            keep nothing.
+
+        Raises:
+            InvalidRequest: As for ``exists``.
+            Unavailable: A node or its disk did not answer in time, so some are not known.
+        """
+        client = self._client
+        return client._run(self._steps.sync(keys, client._deadline(timeout_s)))
+
+    async def async_(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> list[str]:
+        """As ``sync``."""
+        client = self._client
+        return await client._arun(self._steps.sync(keys, client._deadline(timeout_s)))
+
     def list(
         self, *, after: bytes = b"", limit: int = 1000, timeout_s: float | None = None
     ) -> Listing[bytes]:
@@ -211,6 +231,17 @@ class PageSteps:
         check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
         self._check_pages(call, keys)
         return Stored(call.present, call.copies)
+
+    def sync(self, keys: Sequence[Key], deadline: Deadline) -> Steps[list[str]]:
+        call = yield partial(
+            self._core.sync_pages, self._namespace, keys, timeout_ms=deadline.left_ms()
+        )
+        what = f"sync {len(keys)} pages {self._what}"
+        check(call, what)
+        silent = [status for status in call.statuses if status not in SYNC_ANSWERS]
+        if silent:
+            raise error_of(Status(silent[0]), f"{what}: {len(silent)} are not known to be kept")
+        return [KEPT_AT[at] for at in call.kept]
 
     def drop(self, keys: Sequence[Key], deadline: Deadline) -> Steps[int]:
         call = yield partial(

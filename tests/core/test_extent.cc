@@ -242,3 +242,60 @@ TEST_CASE("threads that allocate and free at once get separate memory and lose n
   CHECK(allocator.free_runs() == 4);
   CHECK(allocator.is_consistent());
 }
+
+TEST_CASE(
+    "what is claimed is just what was asked for, in any order, and what is free stays whole") {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const std::uint64_t begin = 3 * GRAIN_BYTES;
+    const std::uint64_t end = seed % 2 == 0 ? 32 * MiB : 3 * GiB;
+    std::vector<Extent> kept;
+    {
+      Allocator before(begin, end);
+      for (int i = 0; i < 300; ++i) before.allocate(1 + random() % (256 * KiB), kept);
+      std::shuffle(kept.begin(), kept.end(), random);
+      kept.resize(kept.size() / 2);
+    }
+    if (seed % 3 != 0)
+      std::sort(kept.begin(), kept.end(),
+                [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+    Allocator allocator(begin, end);
+    Taken taken(begin, end);
+    for (Extent& extent : kept) {
+      extent.block = 0;
+      REQUIRE(allocator.claim(extent));
+      REQUIRE(taken.add(extent));
+    }
+    REQUIRE(allocator.is_consistent());
+    CHECK(allocator.free_bytes() == end - begin - grains_of(kept));
+    for (Extent extent : kept) REQUIRE_FALSE(allocator.claim(extent));
+
+    std::vector<Extent> rest;
+    REQUIRE(allocator.allocate(allocator.free_bytes(), rest));
+    for (const Extent& extent : rest) REQUIRE(taken.add(extent));
+    allocator.free(rest);
+    allocator.free(kept);
+    CHECK(allocator.is_consistent());
+    CHECK(allocator.free_bytes() == end - begin);
+  }
+}
+
+TEST_CASE("what lies outside, or is no run of grains, cannot be claimed") {
+  Allocator allocator(2 * GRAIN_BYTES, 4 * MiB);
+  const auto claim = [&](std::uint64_t offset, std::uint32_t bytes) {
+    Extent extent;
+    extent.offset = offset, extent.bytes = bytes;
+    return allocator.claim(extent);
+  };
+
+  CHECK_FALSE(claim(0, 4096));
+  CHECK_FALSE(claim(GRAIN_BYTES, 3 * GRAIN_BYTES));
+  CHECK_FALSE(claim(4 * MiB, 4096));
+  CHECK_FALSE(claim(4 * MiB - GRAIN_BYTES, 2 * GRAIN_BYTES));
+  CHECK_FALSE(claim(~std::uint64_t{0} / GRAIN_BYTES * GRAIN_BYTES, 4096));
+  CHECK_FALSE(claim(3 * GRAIN_BYTES + 1, 4096));
+  CHECK_FALSE(claim(3 * GRAIN_BYTES, 0));
+  CHECK(claim(4 * MiB - GRAIN_BYTES, 1));
+  CHECK(allocator.is_consistent());
+}

@@ -27,7 +27,9 @@ struct Books {
         arena(std::as_writable_bytes(std::span(words))),
         account(bytes, bytes / 8),
         allocator(Ledger::front_bytes(bytes), bytes),
-        ledger(arena, "node-1", 7, allocator, account) {}
+        ledger(arena, allocator, account) {
+    ledger.format({"cluster", "node-1", 7, MachineStart::now()});
+  }
 
   std::vector<std::uint64_t> words;
   std::span<std::byte> arena;
@@ -102,6 +104,7 @@ TEST_CASE("a record is read back field by field") {
   record.is_page = false;
   record.chunk = 3, record.seq = 9, record.offset = 77, record.length = 300'000;
   record.expires_ms = 123'456, record.extent.place = 131'072;
+  record.replicas = 3, record.eviction_class = 5;
   REQUIRE(books.ledger.write(record) != 0);
 
   int count = 0;
@@ -109,6 +112,8 @@ TEST_CASE("a record is read back field by field") {
     ++count;
     CHECK(read.name == "/ns/file");
     CHECK_FALSE(read.is_page);
+    CHECK(read.replicas == 3);
+    CHECK(read.eviction_class == 5);
     CHECK(read.chunk == 3);
     CHECK(read.tag == 5);
     CHECK(read.seq == 9);
@@ -209,7 +214,7 @@ TEST_CASE(
 
   CHECK(flip_hides(record_at, 80 + 8 + name.size()));
   CHECK(flip_hides(slab_at, 24));
-  CHECK(flip_hides(0, 60));
+  CHECK(flip_hides(0, 80));
   CHECK(names_in(books.arena).size() == 1);
 }
 

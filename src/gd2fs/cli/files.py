@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command("ls")(ls)
     app.command("stat")(stat)
     app.command("rm")(rm)
+    app.command("sync")(sync)
 
 
 def ls(
@@ -99,6 +100,35 @@ def rm(
             raise InvalidRequest(
                 f"no such file: {target.path}", hint="`gd2fs rm -r PATH` removes what is below PATH"
             )
+
+
+def sync(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="/namespace/name, or a gd2fs:// URI")
+    ],
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+    transport: TransportOption = None,
+) -> None:
+    """Bring files to where they outlive the processes of their nodes.
+
+    Prints where that is and the path: `disk`, or `memory`, which outlives the process and not the
+    machine. A file that is nowhere kept is an error.
+    """
+    lost = []
+    for path in paths:
+        target = parse_target(path, cp=cp, cluster=cluster, transport=transport).check_file()
+        with target.open() as client:
+            (where,) = client.sync([target.path])
+        if where:
+            print(f"{where} {printable_name(target.path)}")
+        else:
+            lost.append(printable_name(target.path))
+    if lost:
+        raise InvalidRequest(
+            f"not kept: {', '.join(lost)}",
+            hint="not there, or its nodes have neither a disk nor a kept arena: `gd2fs status`",
+        )
 
 
 def _entries(client: Client, target: Target) -> Iterator[tuple[str, int]]:

@@ -80,7 +80,10 @@ MoveRateOption = Annotated[
 ]
 StateDirOption = Annotated[
     str | None,
-    typer.Option(metavar="FOLDER", help="Keep its name and the number of its start there"),
+    typer.Option(
+        metavar="FOLDER",
+        help="Keep its name, the number of its start and (with --peers) records of files there",
+    ),
 ]
 
 
@@ -222,7 +225,7 @@ def _ready_line(node: Node) -> str:
         "shm": "shared" if node.is_sealed else "off",
         "nodes": node.nodes,
         "admin": f"http://{node.admin_address}" if node.admin_address else None,
-    }
+    } | node.recovered
     return "ready " + " ".join(
         f"{key}={shlex.quote(str(value))}" for key, value in facts.items() if value is not None
     )

@@ -99,7 +99,8 @@ class Cluster:
     Args:
         nodes: How many to begin with, `n0`, `n1`, and so on.
         memory: Arena of one node, as `--memory` takes it.
-        arena: Rung of the ladder, as `--arena` takes it.
+        arena: Rung of the ladder, as `--arena` takes it. Here and in options `{name}` stands for
+            the node's name.
         name: The cluster's name.
         directory: Where logs go.
         options: Further options of `gd2fs serve`.
@@ -161,7 +162,8 @@ class Cluster:
     def _node(self, name: str, port: int, place: list[str]) -> NodeProcess:
         command = [sys.executable, "-m", "gd2fs", "serve", "--cluster", self.name, "--name", name]
         command += ["--listen", f"tcp://127.0.0.1:{port}", "--memory", self.memory, *place]
-        command += ["--arena", self.arena, *self.options]
+        options = [self.arena, *self.options]
+        command += ["--arena", *(each.replace("{name}", name) for each in options)]
         return NodeProcess(name, port, command, os.path.join(self.directory, f"{name}.log"))
 
 
