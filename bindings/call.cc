@@ -101,6 +101,15 @@ nb::list nodes_of(const Call& call) {
   return list;
 }
 
+nb::list replies_of(const Call& call) {
+  nb::list list;
+  for (const NodeReply& each : call.outcome().replies) {
+    list.append(nb::make_tuple(each.node, static_cast<int>(each.status),
+                               nb::bytes(each.text.data(), each.text.size())));
+  }
+  return list;
+}
+
 std::shared_ptr<BoundView> view_of(const Call& call) {
   const ViewRef& view = call.outcome().view;
   return view == nullptr ? nullptr : std::make_shared<BoundView>(view);
@@ -213,6 +222,7 @@ void bind_call(nb::module_& module) {
       .def_prop_ro("is_partial", [](const Call& call) { return call.outcome().is_partial; })
       .def_prop_ro("file", &file_of)
       .def_prop_ro("nodes", &nodes_of)
+      .def_prop_ro("replies", &replies_of)
       .def_prop_ro("view", &view_of)
       .def_prop_ro("buffer_bytes", &Call::buffer_bytes);
 }

@@ -35,6 +35,11 @@ void refuse_other_count(std::size_t keys, std::size_t buffers) {
 }
 
 /// The client as Python holds it. Every method that starts an operation answers its Call.
+void set_marks(CallOptions& options, std::uint8_t eviction_class, const nb::bytes& tags) {
+  options.eviction_class = eviction_class;
+  options.tags.assign(tags.c_str(), tags.size());
+}
+
 class BoundClient {
  public:
   using CallPtr = std::unique_ptr<Call>;
@@ -81,13 +86,15 @@ class BoundClient {
   }
 
   CallPtr put_pages(nb::bytes name_space, nb::handle keys, nb::handle from, std::uint32_t ttl_s,
-                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+                    std::uint8_t eviction_class, nb::bytes tags, std::uint32_t timeout_ms,
+                    std::uint64_t cookie) {
     std::vector<std::string> names = copy_keys(keys);
     Borrowed borrowed;
     borrowed.take(from, Access::read);
     refuse_other_count(names.size(), borrowed.pieces().size());
     CallOptions options = options_of(timeout_ms, cookie);
     options.ttl_s = ttl_s;
+    set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
         [&](Client& client, std::span<const Buffer> pieces) {
@@ -142,11 +149,13 @@ class BoundClient {
   }
 
   CallPtr write(nb::bytes path, std::uint64_t offset, nb::handle from, std::uint64_t if_gen,
-                std::uint32_t timeout_ms, std::uint64_t cookie) {
+                std::uint8_t eviction_class, nb::bytes tags, std::uint32_t timeout_ms,
+                std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
     CallOptions options = options_of(timeout_ms, cookie);
     options.if_gen = if_gen;
+    set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
         [&](Client& client, std::span<const Buffer> pieces) {
@@ -156,13 +165,15 @@ class BoundClient {
   }
 
   CallPtr put(nb::bytes path, nb::handle from, std::uint32_t chunk_bytes, std::uint32_t ttl_s,
-              std::uint32_t replicas, std::uint32_t timeout_ms, std::uint64_t cookie) {
+              std::uint32_t replicas, std::uint8_t eviction_class, nb::bytes tags,
+              std::uint32_t timeout_ms, std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
     CallOptions options = options_of(timeout_ms, cookie);
     options.chunk_bytes = chunk_bytes;
     options.ttl_s = ttl_s;
     options.replicas = replicas;
+    set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
         [&](Client& client, std::span<const Buffer> pieces) {
@@ -171,13 +182,16 @@ class BoundClient {
         cookie);
   }
 
-  CallPtr append(nb::bytes path, nb::handle from, std::uint32_t timeout_ms, std::uint64_t cookie) {
+  CallPtr append(nb::bytes path, nb::handle from, std::uint8_t eviction_class, nb::bytes tags,
+                 std::uint32_t timeout_ms, std::uint64_t cookie) {
     Borrowed borrowed;
     borrowed.take(from, Access::read);
+    CallOptions options = options_of(timeout_ms, cookie);
+    set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
         [&](Client& client, std::span<const Buffer> pieces) {
-          return client.append(text_of(path), pieces, options_of(timeout_ms, cookie));
+          return client.append(text_of(path), pieces, options);
         },
         cookie);
   }
@@ -306,6 +320,15 @@ class BoundClient {
     });
   }
 
+  CallPtr ask_nodes(nb::bytes text, bool is_about_settings, bool is_page, std::string only,
+                    std::uint32_t timeout_ms, std::uint64_t cookie) {
+    const NodeQuestion question{is_about_settings, std::string(text_of(text)), is_page,
+                                std::move(only)};
+    return begin({}, [&](Client& client, std::span<const Buffer>) {
+      return client.ask_nodes(question, options_of(timeout_ms, cookie));
+    });
+  }
+
   int fileno() const {
     if (descriptor_ < 0) raise(FaultKind::closed, "the client is closed", "make a new client");
     return descriptor_;
@@ -397,6 +420,8 @@ class BoundClient {
 };
 
 /// The arguments that every operation takes last.
+auto class_arg() { return nb::arg("eviction_class") = EVICTION_CLASSES; }
+auto tags_arg() { return nb::arg("tags") = nb::bytes("", 0); }
 auto timeout_arg() { return nb::arg("timeout_ms") = 0; }
 auto cookie_arg() { return nb::arg("cookie") = 0; }
 
@@ -406,8 +431,8 @@ void bind_pages(nb::class_<BoundClient>& client) {
            nb::arg("into").none(), nb::kw_only(), nb::arg("is_probe") = false, timeout_arg(),
            cookie_arg())
       .def("put_pages", &BoundClient::put_pages, nb::arg("namespace"), nb::arg("keys").none(),
-           nb::arg("values").none(), nb::kw_only(), nb::arg("ttl_s") = 0, timeout_arg(),
-           cookie_arg())
+           nb::arg("values").none(), nb::kw_only(), nb::arg("ttl_s") = 0, class_arg(), tags_arg(),
+           timeout_arg(), cookie_arg())
       .def("exists", &BoundClient::exists, nb::arg("namespace"), nb::arg("keys").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("sync_pages", &BoundClient::sync_pages, nb::arg("namespace"), nb::arg("keys").none(),
@@ -424,13 +449,13 @@ void bind_files(nb::class_<BoundClient>& client) {
            nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("replicas") = 0,
            nb::arg("is_if_absent") = false, timeout_arg(), cookie_arg())
       .def("write", &BoundClient::write, nb::arg("path"), nb::arg("offset"),
-           nb::arg("buffers").none(), nb::kw_only(), nb::arg("if_generation") = 0, timeout_arg(),
-           cookie_arg())
+           nb::arg("buffers").none(), nb::kw_only(), nb::arg("if_generation") = 0, class_arg(),
+           tags_arg(), timeout_arg(), cookie_arg())
       .def("put", &BoundClient::put, nb::arg("path"), nb::arg("buffers").none(), nb::kw_only(),
-           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("replicas") = 0, timeout_arg(),
-           cookie_arg())
+           nb::arg("chunk_bytes") = 0, nb::arg("ttl_s") = 0, nb::arg("replicas") = 0, class_arg(),
+           tags_arg(), timeout_arg(), cookie_arg())
       .def("append", &BoundClient::append, nb::arg("path"), nb::arg("buffers").none(),
-           nb::kw_only(), timeout_arg(), cookie_arg())
+           nb::kw_only(), class_arg(), tags_arg(), timeout_arg(), cookie_arg())
       .def("read", &BoundClient::read, nb::arg("path"), nb::arg("offset"), nb::arg("into").none(),
            nb::kw_only(), timeout_arg(), cookie_arg())
       .def("stat", &BoundClient::stat, nb::arg("path"), nb::kw_only(), timeout_arg(), cookie_arg())
@@ -482,6 +507,9 @@ void bind_client(nb::module_& module) {
       .def("ping", &BoundClient::ping, nb::kw_only(), timeout_arg(), cookie_arg())
       .def("drain", &BoundClient::drain, nb::arg("node_name"), nb::kw_only(), timeout_arg(),
            cookie_arg())
+      .def("ask_nodes", &BoundClient::ask_nodes, nb::arg("text"), nb::kw_only(),
+           nb::arg("is_about_settings") = false, nb::arg("is_page") = false, nb::arg("only") = "",
+           timeout_arg(), cookie_arg())
       .def("fileno", &BoundClient::fileno)
       .def("map", &BoundClient::map)
       .def("cluster", &BoundClient::cluster)

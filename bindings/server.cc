@@ -1,6 +1,7 @@
 #include "../core/server.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "../core/placement.h"
@@ -119,6 +121,34 @@ TierOptions tier_of(const std::vector<Place>& places, std::uint64_t bytes_per_s,
   return tier;
 }
 
+PolicyKind policy_of(const std::string& text) {
+  for (const PolicyKind each : {PolicyKind::lru, PolicyKind::s3_fifo, PolicyKind::priority})
+    if (text == policy_name(each)) return each;
+  raise(FaultKind::invalid_request, "no policy `" + text + "`",
+        "use `lru`, `s3-fifo` or `priority`");
+}
+
+std::optional<Demote> demote_of(const std::optional<std::string>& text) {
+  if (!text) return {};
+  if (*text == "none") return Demote::none;
+  if (*text == "back") return Demote::back;
+  if (*text == "through") return Demote::through;
+  raise(FaultKind::invalid_request, "demote is `" + *text + "`", "use `none`, `back` or `through`");
+}
+
+std::optional<DiskKeep> keep_of(const std::optional<std::string>& text) {
+  if (!text) return {};
+  if (*text == "inclusive") return DiskKeep::inclusive;
+  if (*text == "exclusive") return DiskKeep::exclusive;
+  raise(FaultKind::invalid_request, "keep is `" + *text + "`", "use `inclusive` or `exclusive`");
+}
+
+std::uint8_t eviction_class_of(std::uint32_t number) {
+  if (number < EVICTION_CLASSES) return static_cast<std::uint8_t>(number);
+  raise(FaultKind::invalid_request, "class " + std::to_string(number),
+        "use 0, which goes first, to " + std::to_string(EVICTION_CLASSES - 1));
+}
+
 /// The server as Python holds it: `stop` may come from any thread, and twice.
 class BoundServer {
  public:
@@ -129,7 +159,7 @@ class BoundServer {
               bool is_traceable, std::string congestion, std::size_t socket_buffer_bytes,
               const std::string& provider, std::uint64_t epoch, std::uint8_t replicas,
               const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
-              const std::vector<Member>& members, std::uint64_t move_bytes_per_s,
+              const std::vector<Member>& members, bool is_judged, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
               const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir) {
     auto arena_options = parse_arena(arena, memory_bytes);
@@ -151,6 +181,7 @@ class BoundServer {
     options.zero_copy = zero_copy_of(zero_copy);
     if (hold_silence_ms != 0) options.hold_silence_ms = hold_silence_ms;
     options.is_shared = is_shared;
+    options.is_judged = is_judged;
     options.is_traceable = is_traceable;
     if (move_bytes_per_s != 0) options.move_bytes_per_s = move_bytes_per_s;
     options.state_dir = std::move(state_dir);
@@ -230,6 +261,106 @@ class BoundServer {
     if (const std::shared_ptr<Server> server = server_copy()) server->set_lease(until_ms);
   }
 
+  void set_rules(const std::string& name_space, const std::string& policy,
+                 const std::optional<std::string>& demote, const std::optional<std::string>& keep,
+                 std::uint64_t quota_bytes, std::uint64_t disk_quota_bytes, std::uint32_t ttl_s,
+                 std::optional<std::uint64_t> pin_bytes_max, std::uint32_t eviction_class) {
+    const NamespaceRules rules{.policy = policy_of(policy),
+                               .demote = demote_of(demote),
+                               .keep = keep_of(keep),
+                               .quota_bytes = quota_bytes,
+                               .disk_quota_bytes = disk_quota_bytes,
+                               .ttl_s = ttl_s,
+                               .pin_bytes_max = pin_bytes_max.value_or(~std::uint64_t{0}),
+                               .eviction_class = eviction_class_of(eviction_class)};
+    const std::shared_ptr<Server> server = running();
+    Status status = Status::ok;
+    {
+      GilReleased released;
+      status = server->set_rules(name_space, rules);
+    }
+    if (status != Status::ok) {
+      raise(FaultKind::invalid_request,
+            "`" + name_space + "` would be one namespace too many with rules of its own",
+            "at most " + std::to_string(RULED_NAMESPACES_MAX) + " have some");
+    }
+  }
+
+  void set_move_rate(std::uint64_t bytes_per_s) { running()->set_move_rate(bytes_per_s); }
+
+  nb::list spaces() const {
+    nb::list list;
+    for (const Store::SpaceCounts& each : running()->spaces()) {
+      list.append(nb::make_tuple(nb::bytes(each.name.data(), each.name.size()), each.bytes,
+                                 each.pinned_bytes, each.disk_bytes, each.quota_bytes,
+                                 each.disk_quota_bytes));
+    }
+    return list;
+  }
+
+  std::optional<std::pair<std::uint64_t, nb::bytes>> next_question(std::int64_t timeout_ms) {
+    const std::shared_ptr<Server> server = server_copy();
+    if (!server) return {};
+    std::optional<Desk::Question> question;
+    {
+      GilReleased released;
+      question = server->settings_desk().take(timeout_ms);
+    }
+    if (!question) return {};
+    return std::pair(question->number, nb::bytes(question->text.data(), question->text.size()));
+  }
+
+  void answer(std::uint64_t number, nb::bytes text) {
+    const std::shared_ptr<Server> server = server_copy();
+    if (!server) return;
+    std::string copy(text.c_str(), text.size());
+    GilReleased released;
+    server->settings_desk().answer(number, std::move(copy));
+  }
+
+  /// By lot: number, tags, cases; a case: name, is_page, bytes, ttl_s, class.
+  nb::list next_cases(std::int64_t timeout_ms, std::size_t count_max) {
+    nb::list list;
+    const std::shared_ptr<Server> server = server_copy();
+    if (!server) return list;
+    std::vector<Judge::Lot> lots;
+    {
+      GilReleased released;
+      lots = server->judge().take(timeout_ms, count_max);
+    }
+    for (const Judge::Lot& lot : lots) {
+      nb::list cases;
+      for (const Case& each : lot.cases) {
+        cases.append(nb::make_tuple(nb::bytes(each.name.data(), each.name.size()), each.is_page,
+                                    each.bytes, each.ttl_s, each.eviction_class));
+      }
+      list.append(nb::make_tuple(lot.number, nb::bytes(lot.tags.data(), lot.tags.size()), cases));
+    }
+    return list;
+  }
+
+  /// A verdict: is it admitted, time to live, class; None: as it was.
+  using Said = std::tuple<bool, std::optional<std::uint32_t>, std::optional<std::uint32_t>>;
+  void give_verdicts(std::uint64_t number, const std::vector<Said>& said) {
+    std::vector<Verdict> verdicts;
+    for (const auto& [is_admitted, ttl_s, eviction_class] : said) {
+      verdicts.push_back({is_admitted, ttl_s, {}});
+      if (eviction_class) verdicts.back().eviction_class = eviction_class_of(*eviction_class);
+    }
+    const std::shared_ptr<Server> server = server_copy();
+    if (!server) return;
+    GilReleased released;
+    server->judge().answer(number, std::move(verdicts));
+  }
+
+  void close_desk() {
+    if (const std::shared_ptr<Server> server = server_copy()) {
+      GilReleased released;
+      server->settings_desk().close();
+      server->judge().close();
+    }
+  }
+
   bool is_draining_wished() const {
     const std::shared_ptr<Server> server = server_copy();
     return server != nullptr && server->is_draining_wished();
@@ -293,6 +424,7 @@ class BoundServer {
     dict["moves_left"] = counts.moves_left;
     dict["moves_left_bytes"] = counts.moves_left_bytes;
     dict["moved"] = counts.moved;
+    dict["unjudged"] = counts.unjudged;
     dict["moved_bytes"] = counts.moved_bytes;
     dict["is_settled"] = counts.is_settled ? 1 : 0;
     add_tier(dict, counts);
@@ -336,6 +468,12 @@ class BoundServer {
     dict["nvme_is_uring"] = disk.is_uring ? 1 : 0;
   }
 
+  std::shared_ptr<Server> running() const {
+    std::shared_ptr<Server> server = server_copy();
+    if (!server) raise(FaultKind::closed, "the server is stopped", "start a new one");
+    return server;
+  }
+
   std::shared_ptr<Server> server_copy() const {
     std::lock_guard guard(lock_);
     return server_;
@@ -361,7 +499,7 @@ void bind_server(nb::module_& module) {
                     const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
                     const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                    std::uint32_t, const std::vector<Member>&, std::uint64_t,
+                    std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
                     const std::vector<Place>&, std::uint64_t, const std::string&,
                     const std::string&, std::string>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
@@ -371,9 +509,10 @@ void bind_server(nb::module_& module) {
            nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
            nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
            nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
-           nb::arg("members") = std::vector<Member>{}, nb::arg("move_bytes_per_s") = 0,
-           nb::arg("nvme") = std::vector<Place>{}, nb::arg("nvme_bytes_per_s") = 0,
-           nb::arg("nvme_write") = "back", nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "")
+           nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
+           nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
+           nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
+           nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "")
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
@@ -386,6 +525,18 @@ void bind_server(nb::module_& module) {
            nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},
            nb::arg("is_gap") = false)
       .def("set_lease", &BoundServer::set_lease, nb::arg("until_boottime_ms"))
+      .def("set_rules", &BoundServer::set_rules, nb::arg("namespace"), nb::kw_only(),
+           nb::arg("policy") = "lru", nb::arg("demote") = nb::none(), nb::arg("keep") = nb::none(),
+           nb::arg("quota_bytes") = 0, nb::arg("disk_quota_bytes") = 0, nb::arg("ttl_s") = 0,
+           nb::arg("pin_bytes_max") = nb::none(),
+           nb::arg("eviction_class") = EVICTION_CLASS_DEFAULT)
+      .def("set_move_rate", &BoundServer::set_move_rate, nb::arg("bytes_per_s"))
+      .def("spaces", &BoundServer::spaces)
+      .def("next_question", &BoundServer::next_question, nb::arg("timeout_ms"))
+      .def("answer", &BoundServer::answer, nb::arg("number"), nb::arg("text"))
+      .def("next_cases", &BoundServer::next_cases, nb::arg("timeout_ms"), nb::arg("count_max"))
+      .def("give_verdicts", &BoundServer::give_verdicts, nb::arg("number"), nb::arg("verdicts"))
+      .def("close_desk", &BoundServer::close_desk)
       .def("is_draining_wished", &BoundServer::is_draining_wished)
       .def("stop", &BoundServer::stop);
 }

@@ -6,7 +6,8 @@ namespace {
 /// These answer one response item, however many were asked for.
 bool is_answered_once(wire::Op op) {
   return op == wire::Op::exists || op == wire::Op::list || op == wire::Op::ping ||
-         op == wire::Op::drain || wire::item_bytes(op) == 0;
+         op == wire::Op::drain || op == wire::Op::why || op == wire::Op::configure ||
+         wire::item_bytes(op) == 0;
 }
 
 }  // namespace

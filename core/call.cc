@@ -26,8 +26,9 @@ struct Gather {
 }  // namespace
 
 bool Cutter::begins(std::size_t name_bytes, std::uint64_t body_bytes) {
+  const std::size_t tags_bytes = op_ == wire::Op::offer ? TAGS_BYTES_MAX : 0;
   const std::size_t table_bytes =
-      wire::request_table_bytes(op_, items_ + 1, names_bytes_ + name_bytes);
+      wire::request_table_bytes(op_, items_ + 1, names_bytes_ + name_bytes) + tags_bytes;
   const bool is_new = items_ == 0 || items_ == ITEMS_MAX || table_bytes > TABLE_BYTES_MAX ||
                       (bytes_ > 0 && bytes_ + body_bytes > bytes_max_);
   if (is_new) {

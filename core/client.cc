@@ -60,6 +60,20 @@ std::string replicas_fault(std::uint32_t replicas) {
          " are kept";
 }
 
+std::string marks_fault(const CallOptions& options) {
+  if (options.tags.size() <= TAGS_BYTES_MAX) return {};
+  return std::to_string(options.tags.size()) + " bytes of tags: at most " +
+         std::to_string(TAGS_BYTES_MAX) + " go with a write";
+}
+
+std::string question_fault(const NodeQuestion& question) {
+  if (question.text.size() > NAME_BYTES_MAX)
+    return "a question of " + std::to_string(question.text.size()) + " bytes: at most " +
+           std::to_string(NAME_BYTES_MAX);
+  const bool is_fit = question.is_about_settings || is_valid_name(question.text, question.is_page);
+  return is_fit ? "" : "that can be no page and no file";
+}
+
 class NetworkClient : public Client {
  public:
   explicit NetworkClient(std::unique_ptr<Network> network)
@@ -262,6 +276,13 @@ class NetworkClient : public Client {
     return call.operation();
   }
 
+  OperationRef ask_nodes(const NodeQuestion& question, const CallOptions& options) override {
+    Started call(*this, options);
+    if (!call.passes(question_fault(question))) return call.operation();
+    start_ask_nodes(call.context(), question, call.on_end());
+    return call.operation();
+  }
+
   int descriptor() const override { return queue_->descriptor(); }
   std::vector<OperationRef> finished(std::size_t count_max) override {
     return queue_->take(count_max);
@@ -327,6 +348,7 @@ class NetworkClient : public Client {
                      const CallOptions& options) {
     Started call(*this, options);
     if (!call.passes(batch_fault(name_space, keys))) return call.operation();
+    if (!call.passes(marks_fault(options))) return call.operation();
     const bool has_buffers = action != PageAction::exists;
     if (has_buffers && !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
       return call.operation();
@@ -340,6 +362,7 @@ class NetworkClient : public Client {
     Started call(*this, options);
     if (!call.passes(range_fault(path, spec.offset, from, false))) return call.operation();
     if (!call.passes(replicas_fault(options.replicas))) return call.operation();
+    if (!call.passes(marks_fault(options))) return call.operation();
     spec.path = path;
     spec.from.assign(from.begin(), from.end());
     start_write(call.context(), std::move(spec), call.on_end());

@@ -57,10 +57,13 @@ struct CallOptions {
   std::uint32_t ttl_s = 0;        // 0: none. Puts and creates
   std::uint32_t chunk_bytes = 0;  // create; 0: CHUNK_BYTES_DEFAULT
   std::uint32_t replicas = 0;     // create, put: copies of its bytes; 0: as its namespace has
-  bool if_absent = false;         // create: conflict when it is there
-  std::uint64_t if_gen = 0;       // write: only into this generation of the file, else gone; 0: any
-  bool is_verifying = false;      // views: sum every block where it lies before they are given out
-  bool is_probe = false;          // exists, get: do not count as use
+  std::uint8_t eviction_class =
+      EVICTION_CLASSES;       // puts and writes; that one: as its namespace has
+  std::string tags;           // puts and writes: for the site's rule, TAGS_BYTES_MAX at most
+  bool if_absent = false;     // create: conflict when it is there
+  std::uint64_t if_gen = 0;   // write: only into this generation of the file, else gone; 0: any
+  bool is_verifying = false;  // views: sum every block where it lies before they are given out
+  bool is_probe = false;      // exists, get: do not count as use
   bool is_announced = false;  // hand the finished operation out through `descriptor` and `finished`
   std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
 };
@@ -88,6 +91,20 @@ struct FileFacts {
   std::uint32_t replicas = 0;  // 0: as its namespace has
 };
 
+/// What one node says for itself, as JSON; a status but ok: why it says nothing.
+struct NodeReply {
+  std::string node;
+  Status status = Status::unavailable;
+  std::string text;
+};
+
+struct NodeQuestion {
+  bool is_about_settings = false;  // else about a page or a file
+  std::string text;                // its name on the wire, or JSON about settings
+  bool is_page = false;
+  std::string only;  // a node's name
+};
+
 /// What a call came to. Which fields are filled depends on the call.
 struct Outcome {
   Status status = Status::unavailable;
@@ -100,6 +117,7 @@ struct Outcome {
   bool is_partial = false;               // list, clear: some nodes did not answer
   FileFacts file;                        // create, stat, view_file
   ViewRef view;                          // view_page, view_file
+  std::vector<NodeReply> replies;        // ask_nodes
   std::vector<wire::NodeStatus> nodes;   // ping; a node that did not answer has state 3
 };
 
@@ -202,6 +220,10 @@ class Client {
   /// Asks the node of that name to hand over what it has, and to leave the cluster. Returns once it
   /// is told. gone: no such node. invalid: the list of nodes is static.
   virtual OperationRef drain(std::string_view node_name, const CallOptions& options) = 0;
+
+  /// Asks every node that `only` names (empty: every one) what has become of a page or a file, or
+  /// about its settings. ok: `replies` has one for each.
+  virtual OperationRef ask_nodes(const NodeQuestion& question, const CallOptions& options) = 0;
 
   /// Readable (poll) while a finished announced operation waits to be taken with `finished`.
   virtual int descriptor() const = 0;

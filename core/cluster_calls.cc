@@ -17,10 +17,18 @@ class ClusterCall : public Call {
  protected:
   template <class Derived>
   void ask_all(wire::Op op, const std::vector<wire::Item>& items, void (Derived::*then)()) {
+    ask_some(op, items, then, [](const std::string&) { return true; });
+  }
+
+  /// Those whose names are asked for.
+  template <class Derived, class IsAsked>
+  void ask_some(wire::Op op, const std::vector<wire::Item>& items, void (Derived::*then)(),
+                IsAsked is_asked) {
     std::vector<Sent> sent;
     const RoutesRef routes = network().routes();
     for (std::size_t at = 0; at < routes->slots.size(); ++at) {
-      if (routes->links[at] == nullptr) continue;
+      Link* const link = routes->links[at];
+      if (link == nullptr || !is_asked(link->node_name())) continue;
       RpcRef rpc = new_rpc(op);
       for (const wire::Item& item : items) rpc->add(item);
       sent.push_back({routes->slots[at], std::move(rpc)});
@@ -155,6 +163,40 @@ class Ping : public ClusterCall {
   }
 };
 
+class AskNodes : public ClusterCall {
+ public:
+  AskNodes(CallContext context, NodeQuestion question, OnEnd on_end)
+      : ClusterCall(std::move(context), std::move(on_end)), question_(std::move(question)) {}
+
+  void run() {
+    wire::Item item;
+    item.name = question_.text;
+    if (question_.is_page) item.flags = wire::ITEM_PAGE;
+    const auto op = question_.is_about_settings ? wire::Op::configure : wire::Op::why;
+    const auto is_asked = [this](const std::string& node) {
+      return question_.only.empty() || node == question_.only;
+    };
+    ask_some(op, {item}, &AskNodes::collect, is_asked);
+  }
+
+  void collect() {
+    Outcome outcome = outcome_of(sent().empty() ? Status::gone : Status::ok);
+    if (sent().empty())
+      outcome.message =
+          "no node `" + question_.only + "` in this cluster; `gd2fs status` lists them";
+    for (const Sent& each : sent()) {
+      NodeReply reply{network().link(each.node).node_name(), each.rpc->item_status(0), {}};
+      for (const std::byte byte : each.rpc->body) reply.text += static_cast<char>(byte);
+      outcome.is_partial = outcome.is_partial || reply.status != Status::ok;
+      outcome.replies.push_back(std::move(reply));
+    }
+    finish(std::move(outcome));
+  }
+
+ private:
+  const NodeQuestion question_;
+};
+
 /// To one node, by its name.
 class Drain : public Call {
  public:
@@ -201,6 +243,10 @@ void start_list(CallContext context, ListSpec spec, Call::OnEnd on_end) {
 
 void start_clear(CallContext context, std::string name_space, Call::OnEnd on_end) {
   std::make_shared<Clear>(std::move(context), std::move(name_space), std::move(on_end))->run();
+}
+
+void start_ask_nodes(CallContext context, NodeQuestion question, Call::OnEnd on_end) {
+  std::make_shared<AskNodes>(std::move(context), std::move(question), std::move(on_end))->run();
 }
 
 void start_ping(CallContext context, Call::OnEnd on_end) {

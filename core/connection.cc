@@ -342,12 +342,64 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
     sender_.add(std::move(job));
   } else if (op == Op::offer) {
     const bool is_eager = (flags & wire::EAGER) != 0;
-    const std::string reason =
-        receiver_.add(request, std::move(body), is_eager, deadline_ms, sender_.replies());
-    if (!reason.empty()) fault(reason);
+    const bool is_moved = body.head.priority == wire::PRIORITY_MOVE;
+    const bool is_judged = node_.judge.is_sitting() && !is_eager && !is_moved;
+    if (is_judged) return submit(request, std::move(body), deadline_ms);
+    receive(request, std::move(body), is_eager, deadline_ms);
   } else {
     small_requests_.emplace_back(request, std::move(body), deadline_ms);
   }
+}
+
+void Connection::receive(std::uint64_t request, wire::Request offer, bool is_eager,
+                         std::int64_t deadline_ms, std::vector<bool> refused) {
+  const std::string reason = receiver_.add(request, std::move(offer), is_eager, deadline_ms,
+                                           sender_.replies(), std::move(refused));
+  if (!reason.empty()) fault(reason);
+}
+
+/// An offer is as if it had not come until the site's rule has spoken, or has had its time.
+void Connection::submit(std::uint64_t request, wire::Request offer, std::int64_t deadline_ms) {
+  std::vector<Case> cases;
+  for (const wire::Item& item : offer.items) {
+    cases.push_back({std::string(std::string_view(item.name)), (item.flags & wire::ITEM_PAGE) != 0,
+                     item.length, item.ttl_s, wire::class_of(item.flags)});
+  }
+  std::string tags;
+  for (const std::byte each : offer.body) tags += static_cast<char>(each);
+  parked_.push_back({request, offer.head.op, offer.items.size(), deadline_ms, nullptr,
+                     std::make_shared<wire::Request>(std::move(offer)), boottime_ms() + JUDGE_MS});
+  node_.judge.ask(std::move(tags), std::move(cases),
+                  [&worker = worker_, id = id_, request](std::vector<Verdict> verdicts) {
+                    worker.post([&worker, id, request, verdicts = std::move(verdicts)] {
+                      if (Connection* connection = worker.find(id))
+                        connection->judged(request, verdicts);
+                    });
+                  });
+}
+
+/// No verdicts: it goes on as it is.
+void Connection::judged(std::uint64_t request, const std::vector<Verdict>& verdicts) {
+  const auto found = std::find_if(parked_.begin(), parked_.end(), [&](const Parked& each) {
+    return each.request == request && each.offer != nullptr;
+  });
+  if (found == parked_.end() || phase_ != Phase::open) return;
+  wire::Request offer = std::move(*found->offer);
+  const std::int64_t deadline_ms = found->deadline_ms;
+  parked_.erase(found);
+  std::vector<bool> refused(offer.items.size());
+  const bool is_told = verdicts.size() == offer.items.size();
+  for (std::size_t at = 0; is_told && at < offer.items.size(); ++at) {
+    wire::Item& item = offer.items[at];
+    const Verdict& verdict = verdicts[at];
+    refused[at] = !verdict.is_admitted;
+    if (verdict.ttl_s) item.ttl_s = *verdict.ttl_s;
+    if (!verdict.eviction_class) continue;
+    item.flags &= static_cast<std::uint16_t>((1u << wire::ITEM_CLASS_SHIFT) - 1);
+    item.flags |= wire::class_flags(*verdict.eviction_class);
+  }
+  receive(request, std::move(offer), false, deadline_ms, std::move(refused));
+  worker_.make_ready(*this);
 }
 
 // ---- work ----------------------------------------------------------------------------
@@ -372,6 +424,8 @@ void Connection::work_small_requests() {
       pass_on(std::move(first));
     } else if (first.op() == Op::drop && node_.store->has_tier()) {
       if (!drop(first)) return;
+    } else if (first.is_question()) {
+      put_on_desk(std::move(first));
     } else {
       const SmallRequest::Turn turn = first.run(node_, replies.bytes);
       if (turn == SmallRequest::Turn::more) return;
@@ -435,6 +489,25 @@ void Connection::pass_on(SmallRequest request) {
     return node_.mover->advise(request.take_body(), request.deadline_ms(), reply);
   const StopRef stop = parked_.back().stop.flag;
   start_memory_advice(node_, request.take_body(), request.deadline_ms(), stop, reply);
+}
+
+void Connection::put_on_desk(SmallRequest question) {
+  parked_.push_back(
+      {question.request(), question.op(), question.items(), question.deadline_ms(), nullptr});
+  const auto reply = [&worker = worker_, id = id_,
+                      number = question.request()](const std::optional<std::string>& text) {
+    wire::Bytes response;
+    const wire::ResponseItem item{.status = text ? Status::ok : Status::denied};
+    wire::encode_text_response(response, number, item, text.value_or(""));
+    worker.post([&worker, id, number, response = std::move(response)] {
+      if (Connection* connection = worker.find(id)) {
+        connection->answered_elsewhere(number, response);
+      }
+    });
+  };
+  wire::Request asked = question.take_body();
+  if (asked.items.size() != 1) return reply({});
+  node_.settings_desk.ask(std::string(std::string_view(asked.items.front().name)), reply);
 }
 
 void Connection::await(SmallRequest request) {
@@ -514,6 +587,14 @@ void Connection::expire(std::int64_t now_ms) {
     if (is_over(each.deadline_ms, now_ms)) late.push_back(each.request);
   }
   for (const std::uint64_t request : late) cancel(request, Status::expired);
+  std::vector<std::uint64_t> unjudged;
+  for (const Parked& each : parked_) {
+    if (each.offer != nullptr && now_ms > each.judged_by_ms) unjudged.push_back(each.request);
+  }
+  for (const std::uint64_t request : unjudged) {
+    Counters::add(node_.counters.unjudged);
+    judged(request, {});
+  }
 }
 
 void Connection::tick(std::int64_t now_ms) {

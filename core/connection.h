@@ -60,7 +60,9 @@ class Connection {
     std::size_t items = 0;
     std::int64_t deadline_ms = 0;
     std::shared_ptr<SmallRequest> waiting;
-    Stop stop{};  // nobody waits for it any more
+    std::shared_ptr<wire::Request> offer{};  // one that waits for the site's rule,
+    std::int64_t judged_by_ms = 0;           // until then
+    Stop stop{};                             // nobody waits for it any more
   };
 
   bool read();
@@ -86,6 +88,11 @@ class Connection {
   void park(SmallRequest request);
   bool drop(SmallRequest& request);
   void pass_on(SmallRequest request);
+  void put_on_desk(SmallRequest question);
+  void submit(std::uint64_t request, wire::Request offer, std::int64_t deadline_ms);
+  void judged(std::uint64_t request, const std::vector<Verdict>& verdicts);
+  void receive(std::uint64_t request, wire::Request offer, bool is_eager, std::int64_t deadline_ms,
+               std::vector<bool> refused = {});
   void await(SmallRequest request);
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);

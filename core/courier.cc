@@ -67,6 +67,8 @@ void Courier::forget_faults() {
 }
 
 void Courier::refill(std::int64_t now_ms) {
+  rate_ = node_.move_bytes_per_s.load();
+  lot_bytes_ = lot_bytes_at(rate_);
   const double per_ms = static_cast<double>(rate_) / 1'000;
   const auto passed_ms = static_cast<double>(now_ms - std::exchange(refilled_ms_, now_ms));
   const double most = per_ms * BURST_MS + static_cast<double>(lot_bytes_);
@@ -120,6 +122,7 @@ void Courier::offer(const NodeId& id, Target& target) {
     wire::Item item;
     item.name = wire::Name::borrowed(piece.name());
     item.flags = piece.is_page() ? wire::ITEM_PAGE : std::uint16_t{0};
+    item.flags |= wire::class_flags(piece.eviction_class());
     item.chunk = piece.chunk();
     item.offset = piece.offset();
     item.length = piece.length();

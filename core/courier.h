@@ -91,10 +91,10 @@ class Courier {
 
   Node& node_;
   const std::function<void(std::function<void()>)> post_;
-  const std::uint64_t rate_;  // bytes per second
+  std::uint64_t rate_;  // bytes per second, as the node has it at the last refill
   const std::uint64_t on_way_max_;
   const std::uint64_t window_max_;  // to one node
-  const std::uint64_t lot_bytes_;
+  std::uint64_t lot_bytes_;
   std::map<NodeId, Target> targets_;
   std::uint64_t on_way_bytes_ = 0;
   double budget_bytes_ = 0;  // below zero: more was sent than the time that has passed allows

@@ -12,6 +12,7 @@ namespace gd2fs {
 
 namespace {
 
+constexpr std::size_t STEP = 4096;      // entries looked at under one hold of the lock
 constexpr std::size_t NAMES_MAX = 256;  // the ones after these are not told apart
 
 std::int64_t realtime_ms() noexcept {
@@ -70,16 +71,26 @@ void Departures::note(std::string_view name, std::uint64_t chunk, std::uint64_t 
   is_full_ = true;
 }
 
+// In steps: those who note are not kept waiting for a walk through all of it. What is overwritten
+// meanwhile is as if it had been before.
 std::vector<Departure> Departures::find(std::string_view name, std::size_t count_max) const {
   const auto hash = hash_of(name);
   std::vector<Departure> found;
-  const std::lock_guard lock(mutex_);
-  const std::size_t kept = is_full_ ? ring_.size() : next_;
-  for (std::size_t back = 1; back <= kept && found.size() < count_max; ++back) {
-    const Entry& entry = ring_[(next_ + ring_.size() - back) % ring_.size()];
-    if (entry.hash != hash) continue;
-    found.push_back({entry.when_ms, entry.cause, entry.policy, entry.chunk, entry.tag, entry.bytes,
-                     names_[entry.for_whom]});
+  std::size_t end = 0, kept = 0;
+  for (std::size_t back = 1; back == 1 || back <= kept;) {
+    const std::lock_guard lock(mutex_);
+    if (back == 1) {
+      end = next_ + ring_.size();
+      kept = is_full_ ? ring_.size() : next_;
+    }
+    const std::size_t step_ends = std::min(back + STEP, kept + 1);
+    for (; back < step_ends && found.size() < count_max; ++back) {
+      const Entry& entry = ring_[(end - back) % ring_.size()];
+      if (entry.hash != hash) continue;
+      found.push_back({entry.when_ms, entry.cause, entry.policy, entry.chunk, entry.tag,
+                       entry.bytes, names_[entry.for_whom]});
+    }
+    if (kept == 0 || found.size() == count_max) break;
   }
   return found;
 }
@@ -87,6 +98,11 @@ std::vector<Departure> Departures::find(std::string_view name, std::size_t count
 std::int64_t Departures::since_ms() const {
   const std::lock_guard lock(mutex_);
   return is_full_ ? ring_[next_].when_ms : started_ms_;
+}
+
+bool Departures::has_forgotten() const {
+  const std::lock_guard lock(mutex_);
+  return is_full_;
 }
 
 std::uint16_t Departures::number_of(std::string_view name_space) {

@@ -61,7 +61,7 @@ class Departures {
   std::vector<Departure> find(std::string_view name, std::size_t count_max) const;
   /// Since when all are there, CLOCK_REALTIME in ms: earlier ones may have been overwritten.
   std::int64_t since_ms() const;
-  std::size_t count_max() const noexcept { return ring_.size(); }
+  bool has_forgotten() const;
 
  private:
   struct Entry {

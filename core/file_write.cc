@@ -204,6 +204,7 @@ void FileWrite::add_offers(std::span<const Copy> copies, std::vector<Sent>& requ
       requests.push_back({copy.node, new_rpc(wire::Op::offer)});
       requests.back().rpc->request.head.map_epoch = routes_->map.epoch;
       requests.back().rpc->has_others = routes_->slots.size() > 1;
+      requests.back().rpc->set_tags(options().tags);
       offered_.emplace_back();
     }
     add_offer(copy, requests[open.request]);
@@ -222,6 +223,7 @@ void FileWrite::add_offer(const Copy& copy, Sent& request) const {
   item.tag = tag_;
   item.sink = facts_.replicas;
   item.ttl_s = facts_.ttl_s;
+  item.flags |= wire::class_flags(options().eviction_class);
   BufferCursor memory = piece.memory;
   request.rpc->add(std::move(item), memory, piece.length);
 }

@@ -67,6 +67,8 @@ wire::Challenge challenge_of(const Node& node) {
   challenge.boot = node.options.boot;
   challenge.map_epoch = node.view()->map.epoch;
   challenge.capabilities = node.splice_fault.empty() ? wire::SPLICE_HOLDS : 0;
+  // Nothing travels before the rule has spoken.
+  if (node.judge.is_sitting()) challenge.eager_bytes_max = 0;
   challenge.hold_bytes_max = node.hold_budget.stream_bytes_max;
   // 16 bytes come whole or not at all; without them the nonce is zero, and there is no token to
   // steal.

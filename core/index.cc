@@ -20,9 +20,10 @@ namespace {
 constexpr std::size_t LOOKED_MAX = 4096;       // pieces looked at for one victim
 constexpr std::size_t BUCKETS_PER_STEP = 256;  // visited under one hold of a lock
 constexpr std::size_t REMOVED_PER_STEP = 64;
-constexpr std::size_t WARM_LOT = 32;               // look-ups prefetched side by side
-constexpr std::size_t WARM_PAGES_MIN = 64 * 1024;  // fewer are in a core's caches, or near
-constexpr std::size_t DIRTY_MAX = 64;              // passed over for one victim
+constexpr std::size_t NAME_PIECES_MAX = 16 * 1024;  // of one file, looked at under one hold
+constexpr std::size_t WARM_LOT = 32;                // look-ups prefetched side by side
+constexpr std::size_t WARM_PAGES_MIN = 64 * 1024;   // fewer are in a core's caches, or near
+constexpr std::size_t DIRTY_MAX = 64;               // passed over for one victim
 
 std::int64_t clock_ms(clockid_t clock) noexcept {
   timespec now{};
@@ -314,11 +315,10 @@ void Index::unpin(const PieceRef& piece) {
 
 // First the orders, oldest first; then what is in none, pinned, say.
 void Index::settle_spaces() {
-  const std::uint64_t now_ns = gd2fs::steady_ns();
   for (auto& shard : shards_) {
     const std::lock_guard lock(shard->mutex);
     for (std::size_t lane = 0; lane < spaces_.count(); ++lane)
-      shard->lanes.settle(spaces_.at(lane), now_ns);
+      shard->lanes.settle(spaces_.at(lane));
     for (std::size_t bucket = 0; bucket < shard->pages.buckets(); ++bucket)
       shard->pages.visit(bucket, [&](Piece& page) { shard->lanes.settle(page); });
     FilePlace place;
@@ -345,6 +345,19 @@ void Index::visit_pages(std::string_view name_space,
       if (bucket == buckets) break;
     }
   }
+}
+
+void Index::visit_name(std::string_view name, bool is_page,
+                       const std::function<void(const Piece&)>& visit) {
+  const std::uint64_t hash = hash_of(name);
+  Shard& shard = shard_of(hash);
+  const std::lock_guard lock(shard.mutex);
+  if (is_page) {
+    if (const Piece* const page = shard.pages.find(name, hash)) visit(*page);
+    return;
+  }
+  for (const Piece* const piece : shard.files.some_of(name, NAME_PIECES_MAX))
+    if (piece->state() == PieceState::live) visit(*piece);
 }
 
 std::size_t Index::clear(std::string_view name_space,

@@ -94,6 +94,9 @@ class Index {
   /// index. Pages that come or go meanwhile may be missed; one may be seen twice when its shard
   /// grows.
   void visit_pages(std::string_view name_space, const std::function<void(const Piece&)>& visit);
+  /// Live pieces of a page or a file, of a large one the first some thousands.
+  void visit_name(std::string_view name, bool is_page,
+                  const std::function<void(const Piece&)>& visit);
   /// Removes all pages and pieces of a namespace, a few at a time; `release` gets each lot outside
   /// the lock.
   std::size_t clear(std::string_view name_space, const std::function<void(Removed&)>& release);

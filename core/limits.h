@@ -93,6 +93,10 @@ inline constexpr std::uint32_t DISK_RETRY_MS = 10'000;  // a place that failed i
 inline constexpr std::size_t EVICTION_CLASSES = 8;  // 0 goes first
 inline constexpr std::uint8_t EVICTION_CLASS_DEFAULT = 3;
 inline constexpr std::size_t PINNED_SHARE = 2;             // 1/2 of the arena at most is pinned
+inline constexpr std::size_t TAGS_BYTES_MAX = 1024;        // that a caller gives a write
+inline constexpr std::size_t JUDGED_LOTS_MAX = 4096;       // offers that wait for a site's rule
+inline constexpr std::uint32_t JUDGE_MS = 1'000;           // then they go on without
+inline constexpr std::size_t QUESTIONS_MAX = 256;          // that wait for whoever runs the node
 inline constexpr std::size_t DEPARTURES_DEFAULT = 65'536;  // that a node remembers, 4 MiB of them
 inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;   // that have rules of their own
 

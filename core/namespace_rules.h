@@ -1,4 +1,4 @@
-// NamespaceRules: how a node treats what lies in one namespace. Set when it starts, and at run time.
+// NamespaceRules: how a node treats what lies in one namespace. Set at its start, and at run time.
 #pragma once
 
 #include <cstdint>

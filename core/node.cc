@@ -78,9 +78,11 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       peers(from.cluster, id, from.sockets),
       lease(from.map.lease_ms > 0),
       record_service(records, lease, peers, {id, from.boot}, with_boot(from.map, id, from.boot)),
+      move_bytes_per_s(from.move_bytes_per_s),
       mover(std::make_unique<Mover>(*this)),
       arrival(std::make_unique<Arrival>(peers, from.name, from.boot)),
       view_(std::make_shared<const ClusterView>(with_boot(from.map, id, from.boot))) {
+  if (from.is_judged) judge.sit();
   peers.take_map(view_->map);
   mover->take_map(view_);
 }
@@ -157,6 +159,7 @@ ServerCounts Node::counts() const {
   now.is_settled = moves.is_settled;
   now.moved = read(counters.moved);
   now.moved_bytes = read(counters.moved_bytes);
+  now.unjudged = read(counters.unjudged);
   return now;
 }
 

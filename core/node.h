@@ -8,7 +8,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "desk.h"
 #include "holds.h"
+#include "judge.h"
 #include "peers.h"
 #include "placement.h"
 #include "record.h"
@@ -26,7 +28,7 @@ namespace gd2fs::serve {
 struct Counters {
   std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
       misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0}, leases{0},
-      bytes_leased{0}, moved{0}, moved_bytes{0};
+      bytes_leased{0}, moved{0}, moved_bytes{0}, unjudged{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
     counter.fetch_add(by, std::memory_order_relaxed);
@@ -89,6 +91,9 @@ struct Node {
   Peers peers;
   NodeLease lease;
   RecordService record_service;
+  Desk settings_desk;
+  Judge judge;
+  std::atomic<std::uint64_t> move_bytes_per_s;
   std::atomic<std::size_t> connections{0};
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> is_draining_wished{false};

@@ -27,6 +27,7 @@ struct OfferedItem {
 struct Offer {
   std::uint64_t request = 0;
   wire::Request body;
+  std::vector<bool> refused;  // items that a site's rule does not let in; or empty
   bool is_eager = false;
   bool is_over = false;
   std::int64_t deadline_ms = 0;  // 0: none

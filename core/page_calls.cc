@@ -264,6 +264,7 @@ Call::Sent PageBatch::new_request(std::uint32_t node, wire::Op op) const {
   Sent request{routes_->slots[node], new_rpc(op)};
   request.rpc->request.names = names_.memory();
   request.rpc->request.head.map_epoch = routes_->map.epoch;
+  if (op == wire::Op::offer) request.rpc->set_tags(options().tags);
   // What is put goes to the next one then, what is read may be there too.
   request.rpc->has_others = routes_->slots.size() > 1 && (is_put() || replicas_ > 1);
   return request;
@@ -282,6 +283,7 @@ void PageBatch::add(Sent& request, const Part& part) {
   item.tag = tag_;
   if (is_put()) {
     item.ttl_s = options().ttl_s;
+    item.flags |= wire::class_flags(options().eviction_class);
     if (!network().options().is_verifying) item.flags |= wire::ITEM_NO_VERIFY;
   } else if (replicas_ > 1) {
     request.others.push_back(part.other);

@@ -61,6 +61,8 @@ class Piece {
   }
   /// The namespace that it belongs to, as this node keeps it.
   Space& space() const noexcept { return *space_.load(std::memory_order_relaxed); }
+  /// As its writer wants it; EVICTION_CLASSES: as its namespace has.
+  std::uint8_t eviction_class() const noexcept { return eviction_class_; }
   /// It stays whatever room is needed for.
   bool is_pinned() const noexcept { return is_pinned_.load(std::memory_order_relaxed); }
   /// Only places: two names may have the same. Set once it is in the index.

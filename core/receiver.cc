@@ -48,7 +48,7 @@ std::uint64_t writer_epoch(const Node& node, const wire::RequestHead& head) {
 // ---- offers --------------------------------------------------------------------------
 
 std::string Receiver::add(std::uint64_t request, wire::Request body, bool is_eager,
-                          std::int64_t deadline_ms, Replies& out) {
+                          std::int64_t deadline_ms, Replies& out, std::vector<bool> refused) {
   if (is_eager && body_bytes(body) > EAGER_BYTES_MAX) {
     return "eager OFFER of " + std::to_string(body_bytes(body)) + " B, at most " +
            std::to_string(EAGER_BYTES_MAX);
@@ -58,6 +58,7 @@ std::string Receiver::add(std::uint64_t request, wire::Request body, bool is_eag
   offer->items.resize(body.items.size());
   offer->body = std::move(body);
   offer->is_eager = is_eager;
+  offer->refused = std::move(refused);
   offer->deadline_ms = deadline_ms;
   offers_.push_back(offer);
   ++reserving_count_;
@@ -92,6 +93,12 @@ void Receiver::reserve(Offer& offer, std::size_t index) {
   item.status = offered_item_fault(wanted);
   if (item.status != Status::ok) return;
   const bool is_page = (wanted.flags & wire::ITEM_PAGE) != 0;
+  if (index < offer.refused.size() && offer.refused[index]) {
+    item.status = Status::full;
+    node_.store->note_refused(wanted.name, is_page, wanted.chunk, wanted.tag, wanted.length,
+                              {Cause::not_admitted});
+    return;
+  }
   const wire::RequestHead& head = offer.body.head;
   const bool is_moved = head.priority == wire::PRIORITY_MOVE;
   if (filling_bytes_ > 0 && filling_bytes_ + wanted.length > node_.filling_bytes_max) {
@@ -111,6 +118,7 @@ void Receiver::reserve(Offer& offer, std::size_t index) {
                                             .replicas = replicas_of(wanted.sink),
                                             .epoch = writer_epoch(node_, head),
                                             .idle_ms = is_moved ? idle_ms_of(wanted.sink) : 0,
+                                            .eviction_class = wire::class_of(wanted.flags),
                                             .is_moved = is_moved});
   item.status = reserved.status;
   if (reserved.status != Status::ok) return;

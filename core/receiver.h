@@ -21,9 +21,9 @@ class Receiver {
   explicit Receiver(Node& node) : node_(node) {}
 
   /// Takes an OFFER. A fault: one line. Eager ones are reserved at once, the others by
-  /// `reserve_some`.
+  /// `reserve_some`. `refused`: items that are not let in.
   std::string add(std::uint64_t request, wire::Request body, bool is_eager,
-                  std::int64_t deadline_ms, Replies& out);
+                  std::int64_t deadline_ms, Replies& out, std::vector<bool> refused = {});
   bool is_reserving() const noexcept { return reserving_count_ > 0; }
   /// Reserves for about a millisecond. A whole offer's GRANT goes out; of one with nothing granted
   /// the end too.

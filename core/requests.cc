@@ -7,6 +7,7 @@
 #include "mover.h"
 #include "name.h"
 #include "planted.h"
+#include "why.h"
 
 namespace gd2fs::serve {
 namespace {
@@ -72,6 +73,15 @@ std::optional<RecordChange> change_of(Op op, const wire::Item& item) {
   return change;
 }
 
+/// What comes without a time to live has its namespace's.
+std::optional<RecordChange> change_of(const Node& node, Op op, const wire::Item& item) {
+  auto change = change_of(op, item);
+  const bool is_new =
+      change && (change->kind == ChangeKind::create || change->kind == ChangeKind::replace);
+  if (is_new && change->ttl_s == 0) change->ttl_s = node.store->ttl_of(item.name, false);
+  return change;
+}
+
 bool is_change(Op op) {
   return op == Op::create || op == Op::commit || op == Op::truncate || op == Op::unlink;
 }
@@ -98,6 +108,7 @@ bool cut_to_table(std::vector<wire::ListEntry>& entries) {
 }  // namespace
 
 bool SmallRequest::is_long() const {
+  if (body_.head.op == Op::why) return true;
   if (body_.head.op != Op::drop) return body_.head.op == Op::list;
   for (const wire::Item& item : body_.items) {
     if (is_namespace(item)) return true;
@@ -108,8 +119,8 @@ bool SmallRequest::is_long() const {
 SmallRequest::Turn SmallRequest::run(Node& node, wire::Bytes& out, bool is_patient) {
   const auto turn_ends = std::chrono::steady_clock::now() + TURN;
   if (is_refused(node, out)) return Turn::done;
-  const bool has_steps =
-      body_.head.op != Op::list && body_.head.op != Op::ping && body_.head.op != Op::drain;
+  const bool has_steps = body_.head.op != Op::list && body_.head.op != Op::ping &&
+                         body_.head.op != Op::drain && body_.head.op != Op::why;
   for (std::size_t steps = 1; has_steps && next_item_ < body_.items.size(); ++steps) {
     const bool is_look = !is_patient && steps % LOOKUPS_MAX == 0;
     if (is_look && std::chrono::steady_clock::now() > turn_ends) return Turn::more;
@@ -142,7 +153,7 @@ void SmallRequest::wait(Node& node, RecordService::OnEnd on_end) const {
   const std::string path(item.name);
   if (!is_change(body_.head.op))
     return node.record_service.look(path, deadline_ms_, std::move(on_end));
-  node.record_service.mutate(path, *change_of(body_.head.op, item), deadline_ms_,
+  node.record_service.mutate(path, *change_of(node, body_.head.op, item), deadline_ms_,
                              std::move(on_end));
 }
 
@@ -171,6 +182,7 @@ void SmallRequest::respond(Node& node, wire::Bytes& out) {
     case Op::list: return list(node, out);
     case Op::ping: return wire::encode_ping_response(out, request_, node.status());
     case Op::drain: return drain(node, out);
+    case Op::why: return why(node, out);
     case Op::pull:
       if (answers_.size() == 1)
         return wire::encode_pull_response(out, request_, answers_.front(), part_);
@@ -219,7 +231,7 @@ wire::ResponseItem SmallRequest::publish(Node& node, const wire::Item& item) {
 }
 
 std::optional<wire::ResponseItem> SmallRequest::change(Node& node, const wire::Item& item) {
-  const auto asked = change_of(body_.head.op, item);
+  const auto asked = change_of(node, body_.head.op, item);
   if (!asked) return only(Status::invalid);
   std::optional<RecordAnswer> done = told_;
   if (!done) done = node.record_service.mutate_at_once(item.name, *asked);
@@ -294,6 +306,15 @@ void SmallRequest::drain(Node& node, wire::Bytes& out) {
   if (can_leave) node.is_draining_wished.store(true);
   const wire::ResponseItem answer = only(can_leave ? Status::ok : Status::invalid);
   wire::encode_response(out, request_, std::span(&answer, 1));
+}
+
+void SmallRequest::why(Node& node, wire::Bytes& out) {
+  const bool is_single = body_.items.size() == 1;
+  if (!is_single || !is_valid_name(body_.items[0].name, is_page(body_.items[0])))
+    return end(out, Status::invalid);
+  const wire::Item& item = body_.items[0];
+  wire::encode_text_response(out, request_, only(Status::ok),
+                             why_text(node, item.name, is_page(item)));
 }
 
 void SmallRequest::list(Node& node, wire::Bytes& out) {

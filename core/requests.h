@@ -27,6 +27,8 @@ class SmallRequest {
   const wire::Request& body() const noexcept { return body_; }
   /// Does it need the disk?
   bool is_sync() const noexcept { return op() == wire::Op::sync; }
+  /// Does it need whoever runs the node?
+  bool is_question() const noexcept { return op() == wire::Op::configure; }
   wire::Request take_body() { return std::move(body_); }
 
   enum class Turn : std::uint8_t {
@@ -57,6 +59,7 @@ class SmallRequest {
   bool meta(Node& node, const wire::Item& item);
   void list(Node& node, wire::Bytes& out);
   void drain(Node& node, wire::Bytes& out);
+  void why(Node& node, wire::Bytes& out);
 
   std::uint64_t request_;
   wire::Request body_;

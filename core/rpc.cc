@@ -13,7 +13,7 @@ constexpr std::uint16_t UNANSWERED = 0xffff;         // an item number that no a
 
 bool has_single_answer(wire::Op op) {
   return op == wire::Op::exists || op == wire::Op::list || op == wire::Op::ping ||
-         op == wire::Op::drain;
+         op == wire::Op::drain || op == wire::Op::why || op == wire::Op::configure;
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
 
 bool Rpc::absorb_extras(const wire::ResponseItem& head, wire::TableReader& table) {
   if (head.status != Status::ok) return true;
-  if (op() == wire::Op::pull) {
+  if (op() == wire::Op::pull || op() == wire::Op::why || op() == wire::Op::configure) {
     const wire::View rest = table.bytes(table.left());
     body.assign(rest.begin(), rest.end());
   } else if (op() == wire::Op::exists) {
@@ -177,6 +177,11 @@ void Rpc::settle() {
     // A promise that was not kept is as bad as a wrong sum: these bytes do not count.
     if (bodies[at].is_corrupt || bodies[at].moved != expected) answer.status = Status::corrupt;
   }
+}
+
+void Rpc::set_tags(std::string_view tags) {
+  const auto bytes = std::as_bytes(std::span(tags));
+  request.body.assign(bytes.begin(), bytes.end());
 }
 
 void Rpc::enter(Pace& of_link, std::int64_t now) {

@@ -52,7 +52,7 @@ struct Rpc {
   std::vector<bool> present;                // EXISTS
   std::vector<wire::ListEntry> entries;     // LIST
   wire::NodeStatus node;                    // PING
-  wire::Bytes body;                         // PULL
+  wire::Bytes body;                         // PULL, WHY, CONFIGURE
   std::uint32_t lost_count = 0;             // streams that broke under it
   // Of the link that has it:
   Pace* pace = nullptr;
@@ -83,6 +83,8 @@ struct Rpc {
                   std::span<const std::uint64_t> sums);
   /// Adds an item with ITEM_VIEW: at most its length, looked at where it lies.
   void add_view(wire::Item item, bool is_verifying);
+  /// Of the caller: they go with what it offers.
+  void set_tags(std::string_view tags);
   void add(wire::Item item) { request.items.push_back(std::move(item)); }
 
   wire::Op op() const noexcept { return request.head.op; }

@@ -20,10 +20,7 @@ using serve::Janitor;
 using serve::Node;
 using serve::Worker;
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 struct Server::State {
   explicit State(const ServerOptions& options, std::unique_ptr<Store> store)
@@ -105,6 +102,8 @@ Result<bool> check(const ServerOptions& options) {
 
 Server::State::~State() {
   node.is_stopping.store(true, std::memory_order_relaxed);
+  node.settings_desk.close();
+  node.judge.close();
   node.mover->stop();
   for (const auto& worker : workers) worker->stop();
   janitor.stop();
@@ -215,6 +214,20 @@ void Server::apply_map(wire::Map map, bool is_gap) {
 }
 
 void Server::set_lease(std::int64_t until_ms) { state_->node.lease.set(until_ms); }
+
+Status Server::set_rules(std::string_view name_space, const NamespaceRules& rules) {
+  return state_->node.store->set_rules(name_space, rules);
+}
+
+std::vector<Store::SpaceCounts> Server::spaces() const { return state_->node.store->spaces(); }
+
+void Server::set_move_rate(std::uint64_t bytes_per_s) {
+  state_->node.move_bytes_per_s.store(std::max<std::uint64_t>(bytes_per_s, 1));
+}
+
+Judge& Server::judge() { return state_->node.judge; }
+
+Desk& Server::settings_desk() { return state_->node.settings_desk; }
 
 bool Server::is_draining_wished() const { return state_->node.is_draining_wished.load(); }
 

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "desk.h"
 #include "error.h"
+#include "judge.h"
 #include "restart.h"
 #include "store.h"
 #include "transport/tcp.h"
@@ -35,6 +37,7 @@ struct ServerOptions {
   ZeroCopy zero_copy = ZeroCopy::automatic;
   std::uint32_t hold_silence_ms = HOLD_SILENCE_MS;  // a reader that has this long taken none of
                                                     // the bytes held for it is cut off
+  bool is_judged = false;    // a site's rule says what is let in, and how it is treated
   bool is_shared = true;     // readers of this user may map the arena, where its kind allows it
   bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
   std::uint64_t move_bytes_per_s = GiB;        // that the node's own moves take at most
@@ -47,7 +50,7 @@ struct ServerOptions {
 
 struct ServerCounts {
   StoreCounts store;
-  std::optional<DiskCounts> disk;  // of the tier below
+  std::optional<DiskCounts> disk;       // of the tier below
   std::uint64_t record_log_bytes = 0;   // 0: there is none, or it is out of order
   std::uint64_t record_log_faults = 0;  // writes to it that failed
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
@@ -57,6 +60,7 @@ struct ServerCounts {
   std::uint64_t moves_left_bytes = 0;
   std::uint64_t moved = 0;  // copies brought to other nodes
   std::uint64_t moved_bytes = 0;
+  std::uint64_t unjudged = 0;       // offers that went on without the site's rule, which was late
   bool is_settled = true;           // every piece is where the map in force says
   std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
@@ -93,6 +97,18 @@ class Server {
   void set_lease(std::int64_t until_ms);
   /// Has a client asked this node to hand over what it has, and to leave?
   bool is_draining_wished() const;
+
+  // Of rules and settings. Any thread.
+  /// How a namespace is treated from now on; an empty name means all without rules of their own.
+  /// full: too many have some.
+  Status set_rules(std::string_view name_space, const NamespaceRules& rules);
+  std::vector<Store::SpaceCounts> spaces() const;
+  /// What the node's own moves take at most, 1 or more.
+  void set_move_rate(std::uint64_t bytes_per_s);
+  /// Where requests about settings wait for an answer.
+  Desk& settings_desk();
+  /// Where offers wait for the site's rule.
+  Judge& judge();
 
  private:
   struct State;

@@ -277,6 +277,10 @@ Status Store::set_rules(std::string_view name_space, const NamespaceRules& rules
   return Status::ok;
 }
 
+std::uint32_t Store::ttl_of(std::string_view name, bool is_page) const {
+  return state_->spaces.of(name, is_page).ttl_s();
+}
+
 RulesRef Store::rules_of(std::string_view name, bool is_page) {
   return state_->spaces.of(name, is_page).rules();
 }
@@ -289,6 +293,20 @@ std::vector<Store::SpaceCounts> Store::spaces() const {
                    space.quota_bytes(), space.disk_quota_bytes()});
   }
   return all;
+}
+
+Store::Holding Store::holding_of(std::string_view name, bool is_page) {
+  Holding here;
+  state_->index.visit_name(name, is_page, [&](const Piece& piece) {
+    ++here.pieces;
+    if (here.ranges.size() < Holding::RANGES_MAX)
+      here.ranges.push_back({piece.chunk(), piece.offset(), piece.length()});
+    if (piece.is_whole()) here.memory_bytes += piece.length();
+    if (piece.disk_bytes() != 0) here.disk_bytes += piece.length();
+    if (piece.is_pinned()) here.pinned_bytes += piece.length();
+    here.replicas = std::max(here.replicas, piece.replicas());
+  });
+  return here;
 }
 
 const Departures& Store::departures() const { return state_->departures; }

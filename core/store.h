@@ -155,6 +155,8 @@ class Store {
   /// From now on, for what is here too; an empty name means all namespaces without their own. full:
   /// RULED_NAMESPACES_MAX have some.
   Status set_rules(std::string_view name_space, const NamespaceRules& rules);
+  /// Of what comes without one; 0: none.
+  std::uint32_t ttl_of(std::string_view name, bool is_page) const;
   RulesRef rules_of(std::string_view name, bool is_page);
   /// What each namespace with rules has here; the first entry, without a name, is all others.
   struct SpaceCounts {
@@ -164,6 +166,18 @@ class Store {
   };
   std::vector<SpaceCounts> spaces() const;
 
+  /// What is here of a page, or of a file.
+  struct Holding {
+    std::uint64_t pieces = 0, memory_bytes = 0, disk_bytes = 0, pinned_bytes = 0;
+    std::uint8_t replicas = 0;  // copies that there shall be; 0: as the namespace has
+    struct Range {
+      std::uint64_t chunk = 0, offset = 0, length = 0;
+    };
+    std::vector<Range> ranges;  // where the first RANGES_MAX pieces lie
+    static constexpr std::size_t RANGES_MAX = 2048;
+  };
+  Holding holding_of(std::string_view name, bool is_page);
+
   /// What went lately.
   const Departures& departures() const;
   /// Something was not let in.
@@ -172,7 +186,7 @@ class Store {
 
   // The tier below memory. Without one every piece is whole.
 
-  /// Brings a piece into memory whole, unless it is. `done` runs once, on any thread, perhaps before
+  /// Brings a piece into memory whole, unless it is. `done` runs once, on any thread, maybe before
   /// this returns, under no lock: with the whole piece, or miss, or cancelled.
   void load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Done done);
   /// Takes `[begin, end)` of a piece out of memory, blocks that lie wholly in it. What is on disk can

@@ -147,8 +147,10 @@ enum class Op : std::uint8_t {
   list = 12,
   advise = 13,
   ping = 14,
-  drain = 15,  // this node shall hand over what it has, and leave
-  sync = 16,   // is it where it outlives this node's process? If it can be: it shall be
+  drain = 15,      // this node shall hand over what it has, and leave
+  sync = 16,       // is it where it outlives this node's process? If it can be: it shall be
+  why = 20,        // what became of a page or a file
+  configure = 21,  // what the node is set to: shown, or changed
   replicate = 64,
   pull = 65,
   epoch = 66,
@@ -172,6 +174,19 @@ inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here m
 // ADVISE: this range shall be in memory here; with ITEM_DONTNEED: out of it. ITEM_PIN: it shall be
 // there, and stay; with ITEM_DONTNEED: it need not stay.
 inline constexpr std::uint16_t ITEM_MEMORY = 2048;
+
+// OFFER: the class of eviction that its writer wants, and one: in the four highest bits. 0: as the
+// namespace has.
+inline constexpr unsigned ITEM_CLASS_SHIFT = 12;
+inline constexpr std::uint16_t class_flags(std::uint8_t eviction_class) noexcept {
+  if (eviction_class >= EVICTION_CLASSES) return 0;
+  return static_cast<std::uint16_t>((eviction_class + 1u) << ITEM_CLASS_SHIFT);
+}
+inline constexpr std::uint8_t class_of(std::uint16_t flags) noexcept {
+  const unsigned number = flags >> ITEM_CLASS_SHIFT;
+  const bool is_given = number >= 1 && number <= EVICTION_CLASSES;
+  return static_cast<std::uint8_t>(is_given ? number - 1 : EVICTION_CLASSES);
+}
 
 /// The name of an item: a copy of its own, or a view of memory that outlives the item.
 class Name {
@@ -217,7 +232,9 @@ struct RequestHead {
 
 /// One item of any request. Which fields travel depends on the op (`item_bytes`):
 /// LIST: item 0 names the prefix or the namespace, an item 1 the name after which to go on.
-///   8 B   EXISTS DROP LIST UNLINK PING DRAIN REPLICATE   name, flags
+///   8 B   EXISTS DROP LIST UNLINK PING DRAIN WHY CONFIGURE REPLICATE   name, flags
+///         WHY, CONFIGURE: one item. CONFIGURE: the name is JSON; its keys: docs/reference/
+///         configuration.md.
 ///   48 B  GET READ OFFER META CREATE PUBLISH IS_LISTED ADVISE PULL EPOCH
 ///         chunk, offset, length, tag, sink, ttl_s. META: offset and length name the range whose
 ///         segments are wanted. CREATE: length = chunk bytes, sink = replicas; with
@@ -252,7 +269,7 @@ struct Request {
   RequestHead head;
   std::vector<Item> items;
   std::shared_ptr<const char[]> names{};  // what borrowed names of the items lie in; or nothing
-  Bytes body{};                           // REPLICATE only: a part of an attempt (record_parts.h)
+  Bytes body{};  // REPLICATE: a part of an attempt (record_parts.h). OFFER: the caller's tags
 };
 
 /// 8, 48 or 64; 0 for an unknown op.
@@ -333,6 +350,7 @@ struct NodeStatus {
 /// RESPONSE frames: the response items, then what the op adds:
 ///   META    per item, in order: u64 size | u32 segments | u32 ttl_s | u32 replicas | u32 0 |
 ///   segments of 32 B
+///   WHY, CONFIGURE   one response item, then JSON
 ///   EXISTS  one response item (length = count of bits), then the bits, item i in bit i % 8 of byte
 ///   i / 8 LIST    one response item (length = count), then per entry: u64 bytes | u16 name_bytes |
 ///   name PING    one response item, then NodeStatus
@@ -345,6 +363,9 @@ void encode_list_response(Bytes& out, std::uint64_t request, std::span<const Lis
                           bool more);
 /// `part`: of a record (record_parts.h), behind the item.
 void encode_pull_response(Bytes& out, std::uint64_t request, const ResponseItem& item, View part);
+/// `text`: what WHY and CONFIGURE answer, behind the item.
+void encode_text_response(Bytes& out, std::uint64_t request, const ResponseItem& item,
+                          std::string_view text);
 void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& status);
 
 std::optional<std::vector<ResponseItem>> decode_response(TableReader& table, std::uint16_t items);

@@ -34,6 +34,8 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::unlink:
     case Op::ping:
     case Op::drain:
+    case Op::why:
+    case Op::configure:
     case Op::replicate: return 8;
     case Op::get:
     case Op::read:
@@ -101,7 +103,8 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   assert(body.items.size() <= ITEMS_MAX);
   assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) + body.body.size() <=
          TABLE_BYTES_MAX);
-  assert(body.body.empty() || body.head.op == Op::replicate);
+  assert(body.body.empty() || body.head.op == Op::replicate ||
+         (body.head.op == Op::offer && body.body.size() <= TAGS_BYTES_MAX));
 
   FrameWriter frame(out, Kind::request, request, flags);
   frame.u8(static_cast<std::uint8_t>(body.head.op));
@@ -136,7 +139,8 @@ std::optional<Request> decode_request(View bytes, std::uint16_t items) {
   out.head.trace = table.u64();
   if (!table.ok()) return {};
   if (item_bytes(out.head.op) == 0) return out;
-  const bool has_body = out.head.op == Op::replicate;
+  const bool has_body =
+      out.head.op == Op::replicate || (out.head.op == Op::offer && sinks_bytes <= TAGS_BYTES_MAX);
   if (width != item_bytes(out.head.op) || (sinks_bytes != 0 && !has_body) || items > ITEMS_MAX ||
       table.left() != items * width + names_bytes + std::size_t{sinks_bytes})
     return {};

@@ -84,6 +84,14 @@ void encode_pull_response(Bytes& out, std::uint64_t request, const ResponseItem&
   frame.finish(1, 0, 0);
 }
 
+void encode_text_response(Bytes& out, std::uint64_t request, const ResponseItem& item,
+                          std::string_view text) {
+  FrameWriter frame(out, Kind::response, request, LAST);
+  encode_items(frame, std::span(&item, 1));
+  frame.text(text.substr(0, TABLE_BYTES_MAX - RESPONSE_ITEM_BYTES));
+  frame.finish(1, 0, 0);
+}
+
 void encode_ping_response(Bytes& out, std::uint64_t request, const NodeStatus& status) {
   FrameWriter frame(out, Kind::response, request, LAST);
   const ResponseItem head;

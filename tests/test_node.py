@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from gd2fs import Client
-from gd2fs.config import NodeConfig, parse_bytes, parse_listen
+from gd2fs.config import NodeConfig, parse_listen
 from gd2fs.errors import InvalidRequest
+from gd2fs.sizes import parse_bytes
 from gd2fs.testing.cluster import Cluster, free_ports
 
 END_S = 10.0

@@ -101,8 +101,10 @@ def test_status_tells_what_is_on_disk(folder):
         with Client(node.address, cluster="node") as client:
             put_all(client)
         said = subprocess.run(
-            [sys.executable, "-m", "gd2fs", "status", "--json", "--cp", node.address]
-            + ["--cluster", "node"],
+            [
+                *(sys.executable, "-m", "gd2fs", "status", "--json", "--cp", node.address),
+                *("--cluster", "node"),
+            ],
             capture_output=True,
             text=True,
             check=True,

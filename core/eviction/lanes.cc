@@ -1,5 +1,7 @@
 #include "lanes.h"
 
+#include <algorithm>
+
 namespace gd2fs {
 
 Lanes::Lanes(Spaces& spaces, std::size_t shard)
@@ -62,27 +64,26 @@ EvictionPolicy* Lanes::order_of(const Space& space, PolicyKind kind) noexcept {
   return lanes_[space.lane()][static_cast<std::size_t>(kind)].get();
 }
 
-// Oldest first, so that they come in the same order into the one where they belong.
-void Lanes::settle(Space& space, std::uint64_t now_ns) {
+// Oldest first, as if each came at the time at which it was used: so they come in the same order
+// into the one where they belong.
+void Lanes::settle(const Space& space) {
   if (space.lane() >= lanes_.size()) return;
-  for (std::size_t kind = 0; kind < POLICIES; ++kind) {
-    EvictionPolicy* const order = lanes_[space.lane()][kind].get();
-    if (order == nullptr) continue;
-    for (std::size_t queue = 0; queue < EVICTION_CLASSES; ++queue)
-      settle_queue(*order, queue, now_ns);
-  }
-}
-
-void Lanes::settle_queue(EvictionPolicy& order, std::size_t queue, std::uint64_t now_ns) {
   std::vector<Piece*> strangers;
-  for (EvictionHook* hook = order.head(queue); hook != nullptr; hook = order.next(*hook)) {
-    if (!is_settled(*hook->piece)) strangers.push_back(hook->piece);
+  for (const auto& order : lanes_[space.lane()]) {
+    if (order == nullptr) continue;
+    for (std::size_t queue = 0; queue < EVICTION_CLASSES; ++queue) {
+      for (EvictionHook* hook = order->head(queue); hook != nullptr; hook = order->next(*hook))
+        if (!is_settled(*hook->piece)) strangers.push_back(hook->piece);
+    }
   }
+  std::stable_sort(strangers.begin(), strangers.end(), [](const Piece* a, const Piece* b) {
+    return a->use_.used_ns < b->use_.used_ns;
+  });
   for (Piece* const piece : strangers) {
     const std::uint64_t used_ns = piece->use_.used_ns;
     piece->use_.policy->remove(piece->use_);
     piece->use_.policy = nullptr;
-    add(*piece, now_ns, used_ns);
+    add(*piece, used_ns, used_ns);
   }
 }
 
@@ -93,6 +94,8 @@ void Lanes::settle(Piece& piece) {
   const std::uint64_t bytes = piece.taken_bytes();
   now.take(bytes);
   before->give_back(bytes);
+  now.add_disk(piece.disk_bytes());
+  before->add_disk(-piece.disk_bytes());
   now.add_disk(piece.disk_bytes());
   before->add_disk(-piece.disk_bytes());
   if (!piece.is_pinned()) return;

@@ -41,7 +41,7 @@ class Lanes {
   EvictionPolicy* order_of(const Space& space, PolicyKind kind) noexcept;
 
   /// Rules have changed: what this space had goes where it belongs now.
-  void settle(Space& space, std::uint64_t now_ns);
+  void settle(const Space& space);
   /// Its namespace's space now: its bytes are counted there from here on.
   void settle(Piece& piece);
 
@@ -51,7 +51,6 @@ class Lanes {
   EvictionPolicy& order_for(Space& space, PolicyKind kind);
   std::uint8_t class_of(const Piece& piece) const noexcept;
   bool is_settled(const Piece& piece) noexcept;
-  void settle_queue(EvictionPolicy& order, std::size_t queue, std::uint64_t now_ns);
 
   Spaces& spaces_;
   const std::size_t shard_;

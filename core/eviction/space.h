@@ -114,8 +114,8 @@ class Spaces {
     pinned_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }
 
-  /// The next victim of one space, or of all: of the lowest class, there the oldest. `before_ns`: of
-  /// those that were put at their places before.
+  /// The next victim of one space, or of all: the oldest of the lowest class. `before_ns`: of those
+  /// that were put at their places before.
   struct Choice {
     Space* space = nullptr;
     PolicyKind policy = PolicyKind::lru;

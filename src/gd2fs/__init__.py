@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gd2fs.answers import FileStat, Listing, NodeStatus, PageResult, Presence
     from gd2fs.client import Client
     from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
+    from gd2fs.marks import Marks
     from gd2fs.pages import Pages
     from gd2fs.view import View
 
@@ -27,6 +28,7 @@ __all__ = [
     "GD2FSError",
     "InvalidRequest",
     "Listing",
+    "Marks",
     "NodeStatus",
     "PageResult",
     "Pages",
@@ -42,6 +44,7 @@ _HOMES = {
     "answers": ("FileStat", "Listing", "NodeStatus", "PageResult", "Presence"),
     "client": ("Client",),
     "errors": ("Closed", "Corrupt", "GD2FSError", "InvalidRequest", "Unavailable"),
+    "marks": ("Marks",),
     "pages": ("Pages",),
     "view": ("View",),
 }

@@ -126,6 +126,10 @@ class Call:
         transport, fault"""
 
     @property
+    def replies(self) -> list[tuple[str, int, bytes]]:
+        """What nodes said for themselves: name, status, JSON."""
+
+    @property
     def view(self) -> View | None:
         """What a view came to; each read of this makes an object of its own."""
 
@@ -186,6 +190,8 @@ class Client:
         values: Sequence[Source],
         *,
         ttl_s: int = 0,
+        eviction_class: int = 8,
+        tags: bytes = b"",
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
@@ -225,6 +231,8 @@ class Client:
         buffers: Sources,
         *,
         if_generation: int = 0,
+        eviction_class: int = 8,
+        tags: bytes = b"",
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
@@ -236,6 +244,8 @@ class Client:
         chunk_bytes: int = 0,
         ttl_s: int = 0,
         replicas: int = 0,
+        eviction_class: int = 8,
+        tags: bytes = b"",
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
@@ -248,6 +258,8 @@ class Client:
         offset: int,
         into: Targets,
         *,
+        eviction_class: int = 8,
+        tags: bytes = b"",
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...
@@ -316,6 +328,19 @@ class Client:
     ) -> Call: ...
     def ping(self, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def drain(self, node_name: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
+    def ask_nodes(
+        self,
+        text: bytes,
+        *,
+        is_about_settings: bool = False,
+        is_page: bool = False,
+        only: str = "",
+        timeout_ms: int = 0,
+        cookie: int = 0,
+    ) -> Call:
+        """Ask every node, or the one that ``only`` names, about its settings, or what has become of
+        a page or a file of this name on the wire."""
+
     def cluster(self) -> dict[str, Any]:
         """The map: epoch, provider, replicas, namespaces (bytes -> replicas), lease_ms, and nodes
         as (``NAME=ADDR:PORT[+ADDR:PORT...]``, boot, weight, state, left_by)."""
@@ -360,11 +385,12 @@ class Server:
         namespaces: Namespaces with a number of their own.
         lease_ms: Of a membership; 0 with a static list.
         members: Further nodes of the first map, as ``apply_map`` takes them.
+        is_judged: Offers wait for ``give_verdicts``, for a second at most.
         move_bytes_per_s: What its own moves to other nodes take at most; 0 is the default.
         nvme: Folders for what memory has no room for, and the bytes that each may take.
         nvme_bytes_per_s: What is written there takes at most so much; 0: no limit.
         nvme_write: ``back``: ahead of eviction. ``through``: once it can be read.
-        nvme_keep: ``inclusive``: the copy there stays when it is read again. ``exclusive``: it goes.
+        nvme_keep: ``inclusive``: the copy there stays when it is read. ``exclusive``: it goes.
         state_dir: A folder that is there, where records of files are kept for the next process;
             empty: they are kept beside a kept arena, or not at all.
 
@@ -395,6 +421,7 @@ class Server:
         namespaces: Sequence[tuple[str, int]] = ...,
         lease_ms: int = 0,
         members: Sequence[tuple[str, Sequence[str], int, int, int, int]] = ...,
+        is_judged: bool = False,
         move_bytes_per_s: int = 0,
         nvme: Sequence[tuple[str, int]] = ...,
         nvme_bytes_per_s: int = 0,
@@ -452,6 +479,54 @@ class Server:
 
     def set_lease(self, until_boottime_ms: int) -> None:
         """Answer about records of files before this time of CLOCK_BOOTTIME; 0: not any more."""
+
+    def set_rules(
+        self,
+        namespace: str,
+        *,
+        policy: str = "lru",
+        demote: str | None = None,
+        keep: str | None = None,
+        quota_bytes: int = 0,
+        disk_quota_bytes: int = 0,
+        ttl_s: int = 0,
+        pin_bytes_max: int | None = None,
+        eviction_class: int = 3,
+    ) -> None:
+        """How a namespace is treated from now on; an empty name: all without rules of their own.
+
+        Raises:
+            InvalidRequest: A value that does not exist, or too many namespaces have rules.
+        """
+
+    def set_move_rate(self, bytes_per_s: int) -> None:
+        """What its own moves to other nodes take at most from now on."""
+
+    def spaces(self) -> list[tuple[bytes, int, int, int, int, int]]:
+        """Of each namespace with rules, and first of all others (without a name): bytes in memory,
+        pinned and on disk, and the quotas of memory and disk, 0 without one."""
+
+    def next_question(self, timeout_ms: int) -> tuple[int, bytes] | None:
+        """The next request about settings, by number and text, which waits for ``answer``."""
+
+    def answer(self, number: int, text: bytes) -> None:
+        """Answer a request about settings; one that is not open any more is ignored."""
+
+    def next_cases(
+        self, timeout_ms: int, count_max: int
+    ) -> list[tuple[int, bytes, list[tuple[bytes, bool, int, int, int]]]]:
+        """Offers that wait for the site's rule: number, tags, and for each page or piece its name
+        on the wire, whether it is a page, bytes, ttl_s (0: none), class (8: its namespace's)."""
+
+    def give_verdicts(
+        self, number: int, verdicts: Sequence[tuple[bool, int | None, int | None]]
+    ) -> None:
+        """What the rule says of an offer, case by case: is it admitted, ttl_s, class; None: as it
+        was. Other counts than there were cases: all as it was."""
+
+    def close_desk(self) -> None:
+        """Take no more requests about settings, and judge no more offers: ``next_question`` and
+        ``next_cases`` return at once from now on."""
 
     def is_draining_wished(self) -> bool:
         """Has a client asked this node to hand over what it has, and to leave?"""

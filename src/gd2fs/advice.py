@@ -89,12 +89,14 @@ class Advised:
 
     @property
     def missing(self) -> list[str | bytes]:
-        """Once it is done: the names under which there was nothing, or not all that was asked for."""
+        """Once it is done: the names under which there was nothing, or not all of it."""
         if self._is_batch:
             call = self._calls[0]
             if Status(call.status) is not Status.OK:
                 return list(self._names)
-            return [name for name, there in zip(self._names, call.present, strict=True) if not there]
+            return [
+                name for name, there in zip(self._names, call.present, strict=True) if not there
+            ]
         absent = (Status.MISS, Status.GONE)
         pairs = zip(self._names, self._calls, strict=False)
         return [name for name, call in pairs if Status(call.status) in absent]

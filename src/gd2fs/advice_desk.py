@@ -44,13 +44,17 @@ def parse_advice(body: Any) -> Advice:
         InvalidRequest: It is no advice, or about too much, or about nothing.
     """
     if not isinstance(body, dict):
-        raise InvalidRequest("the body is no JSON object", hint='send {"advice": ..., "paths": [...]}')
+        raise InvalidRequest(
+            "the body is no JSON object", hint='send {"advice": ..., "paths": [...]}'
+        )
     fields = {"advice": str, "paths": list, "namespace": str, "keys": list, "wait": bool}
     numbers = {"offset": int, "length": int, "timeout_s": (int, float)}
     known = fields | numbers
     for name, value in body.items():
         is_number = name in numbers and not isinstance(value, bool)
-        if name not in known or not (isinstance(value, known[name]) and (is_number or name in fields)):
+        if name not in known or not (
+            isinstance(value, known[name]) and (is_number or name in fields)
+        ):
             raise InvalidRequest(f"`{name}` is unknown, or not what it should be", hint=_hint())
     advice = Advice(**body)
     if advice.advice not in WISHES:
@@ -63,7 +67,9 @@ def parse_advice(body: Any) -> Advice:
     if advice.keys and not advice.namespace:
         raise InvalidRequest("keys without a namespace", hint='add "namespace": "NAME"')
     if not 0 < advice.timeout_s <= TIMEOUT_S_MAX:
-        raise InvalidRequest(f"timeout_s is {advice.timeout_s}", hint=f"at most {TIMEOUT_S_MAX:.0f}")
+        raise InvalidRequest(
+            f"timeout_s is {advice.timeout_s}", hint=f"at most {TIMEOUT_S_MAX:.0f}"
+        )
     return advice
 
 
@@ -136,4 +142,6 @@ class AdviceDesk:
 
 
 def _hint() -> str:
-    return "advice, paths, namespace, keys, offset, length, timeout_s, wait: see the guide on advice"
+    return (
+        "advice, paths, namespace, keys, offset, length, timeout_s, wait: see the guide on advice"
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 Name = TypeVar("Name", str, bytes)
 
+FAULTS = {9: "it is of an older version", 12: "nobody there knows its settings"}  # by status
 NODE_STATES = ("joining", "active", "draining", "gone")  # by their number on the wire
 
 
@@ -30,6 +32,21 @@ class FileStat:
     generation: int
     sequence: int
     replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReply:
+    """What one node said for itself.
+
+    Attributes:
+        node: Its name.
+        value: What it said; None when it said nothing.
+        fault: Why it said nothing; empty when it did.
+    """
+
+    node: str
+    value: dict[str, Any] | None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,15 @@ class Listing(Generic[Name]):
     entries: list[tuple[Name, int]]
     next: Name | None
     is_partial: bool
+
+
+def node_reply(node: str, status: int, text: bytes) -> NodeReply:
+    """Make it of what the native client says."""
+    try:
+        value = json.loads(text) if status == 0 else None
+    except ValueError:
+        return NodeReply(node, None, "its answer makes no sense; is it of another version?")
+    return NodeReply(node, value, "" if status == 0 else FAULTS.get(status, "it does not answer"))
 
 
 def _leading(facts: list[bool]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -17,16 +17,19 @@ from gd2fs.answers import (
     ClusterStatus,
     FileStat,
     Listing,
+    NodeReply,
     NodeStatus,
     cluster_status,
     node_status,
 )
 from gd2fs.argument import name_bytes
+from gd2fs.asking import ask_settings, why
 from gd2fs.completion import Completions, Deadline, Steps, run
 from gd2fs.config import ClientConfig, check_timeout, client_config
 from gd2fs.errors import Unavailable
 from gd2fs.files import FileSteps
 from gd2fs.fork import NativeClient, abandon, close_in_children, leak
+from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import check
 from gd2fs.pages import Key, Pages
 from gd2fs.view import View, view_file, view_page
@@ -171,6 +174,7 @@ class Client:
         buffers: Sources,
         *,
         if_generation: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> int:
         """Write one contiguous range, from one buffer or several in order; its bytes.
@@ -183,6 +187,7 @@ class Client:
             offset: Where in the file.
             buffers: Borrowed for the call only. They must not change meanwhile.
             if_generation: Only into this file, not into one that took its path since.
+            marks: What is said about these bytes to those who choose what stays.
 
         Raises:
             InvalidRequest: No such file, a bad path, or more bytes than an arena can take.
@@ -190,7 +195,7 @@ class Client:
             Corrupt: The bytes were damaged on their way. Nothing was stored.
         """
         deadline = self._deadline(timeout_s)
-        return self._run(self._files.write(path, offset, buffers, deadline, if_generation))
+        return self._run(self._files.write(path, offset, buffers, deadline, if_generation, marks))
 
     async def awrite(
         self,
@@ -199,23 +204,40 @@ class Client:
         buffers: Sources,
         *,
         if_generation: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> int:
         """As ``write``. The buffers are borrowed until the await ends, however it ends."""
         deadline = self._deadline(timeout_s)
-        return await self._arun(self._files.write(path, offset, buffers, deadline, if_generation))
+        return await self._arun(
+            self._files.write(path, offset, buffers, deadline, if_generation, marks)
+        )
 
-    def append(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
+    def append(
+        self,
+        path: str,
+        buffers: Sources,
+        *,
+        marks: Marks = NONE,
+        timeout_s: float | None = None,
+    ) -> int:
         """Write at the end, wherever that is by then; the offset where the bytes were put.
 
         Raises:
             InvalidRequest, Unavailable, Corrupt: As for ``write``.
         """
-        return self._run(self._files.append(path, buffers, self._deadline(timeout_s)))
+        return self._run(self._files.append(path, buffers, self._deadline(timeout_s), marks))
 
-    async def aappend(self, path: str, buffers: Sources, *, timeout_s: float | None = None) -> int:
+    async def aappend(
+        self,
+        path: str,
+        buffers: Sources,
+        *,
+        marks: Marks = NONE,
+        timeout_s: float | None = None,
+    ) -> int:
         """As ``append``. The buffers are borrowed until the await ends, however it ends."""
-        return await self._arun(self._files.append(path, buffers, self._deadline(timeout_s)))
+        return await self._arun(self._files.append(path, buffers, self._deadline(timeout_s), marks))
 
     def read(
         self, path: str, offset: int, into: Targets, *, timeout_s: float | None = None
@@ -252,6 +274,7 @@ class Client:
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
         replicas: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> int:
         """Make ``buffers`` the whole content of the file, whatever was there; its bytes.
@@ -265,7 +288,9 @@ class Client:
             Corrupt: The bytes changed on their way, twice. Nothing was stored.
         """
         deadline = self._deadline(timeout_s)
-        return self._run(self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas))
+        return self._run(
+            self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas, marks)
+        )
 
     async def aput(
         self,
@@ -275,12 +300,13 @@ class Client:
         chunk_bytes: int | None = None,
         ttl_s: int | None = None,
         replicas: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> int:
         """As ``put``. The buffers are borrowed until the await ends, however it ends."""
         deadline = self._deadline(timeout_s)
         return await self._arun(
-            self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas)
+            self._files.put(path, buffers, chunk_bytes, ttl_s, deadline, replicas, marks)
         )
 
     def get(self, path: str, *, timeout_s: float | None = None) -> bytearray | None:
@@ -542,6 +568,43 @@ class Client:
             Unavailable: The node did not answer in time.
         """
         self._run(self._drain(node, self._deadline(timeout_s)))
+
+    def why(
+        self,
+        path: str | None = None,
+        *,
+        page: tuple[str, Key] | None = None,
+        timeout_s: float | None = None,
+    ) -> Sequence[NodeReply]:
+        """Ask every node what it has of a file or a page, and what went of it lately.
+
+        Args:
+            path: Of a file; or else
+            page: Namespace and key of a page.
+            timeout_s: Nodes that are silent for so long have said nothing.
+
+        Raises:
+            InvalidRequest: That can be the name of neither.
+        """
+        return self._run(why(self._core, path, page, self._deadline(timeout_s)))
+
+    def settings(
+        self, request: Mapping[str, object], *, node: str = "", timeout_s: float | None = None
+    ) -> Sequence[NodeReply]:
+        """Ask every node, or one by its name, about its settings.
+
+        Args:
+            request: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value": VALUE}``.
+            node: Only this one.
+            timeout_s: Nodes that are silent for so long have said nothing.
+
+        Returns:
+            For each node ``{"settings": ...}``, or ``{"error": ..., "hint": ...}``.
+
+        Raises:
+            InvalidRequest: There is no such node, or the request is over 1,024 bytes.
+        """
+        return self._run(ask_settings(self._core, request, node, self._deadline(timeout_s)))
 
     def cluster(self) -> ClusterStatus:
         """The map of nodes that this client goes by now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +20,8 @@ from gd2fs.membership import (
 from gd2fs.membership.etcd_link import EtcdSettings, parse_endpoints
 from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
 from gd2fs.nvme import Nvme, parse_places
+from gd2fs.rules import RuleSet
+from gd2fs.sizes import parse_bytes
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
@@ -187,8 +188,6 @@ MOVE_RATE_MIN = 1 << 20
 MEMORY_BYTES_MIN = 16 << 20  # less could not hold a handful of chunks
 THREADS_MAX = 64
 CLUSTER_BYTES_MAX = 128  # as core/limits.h says
-SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
-SIZE_END = 1 << 63  # the first one that the core cannot count
 ZERO_COPY = ("auto", "on", "off")
 ARENA_KINDS = ("auto", "hugetlb", "memfd", "thp", "plain")
 SHM_KINDS = ("shared", "off")
@@ -227,6 +226,8 @@ class NodeConfig:
     weight: int = WEIGHT_DEFAULT
     state_dir: str | None = None
     nvme: Nvme = field(default_factory=Nvme)
+    rules: RuleSet = field(default_factory=RuleSet)
+    rule: str | None = None
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
@@ -286,6 +287,8 @@ class NodeConfig:
         nvme_rate: str | None = None,
         nvme_write: str = "back",
         nvme_keep: str = "inclusive",
+        rules: RuleSet | None = None,
+        rule: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
@@ -321,6 +324,8 @@ class NodeConfig:
                 write=nvme_write,
                 keep=nvme_keep,
             ),
+            rules=rules or RuleSet(),
+            rule=rule,
         )
 
     def _check_membership(self) -> None:
@@ -385,21 +390,6 @@ def cluster_name(given: str | None, environment: Mapping[str, str] = os.environ)
     name = environment.get("GD2FS_CLUSTER", "") if given is None else given
     _check_cluster(name)
     return name
-
-
-def parse_bytes(text: str) -> int:
-    """Read a size: ``8GiB``, ``512M`` and ``64MB`` all count in powers of 1024.
-
-    Raises:
-        InvalidRequest: It is not a number with a known unit, or 8 EiB or more.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", text.strip().upper(), re.ASCII)
-    if not match:
-        raise InvalidRequest(f"`{text}` is not a size", hint="for example `8GiB`, `512M` or `64MB`")
-    size = float(match[1]) * (1 << SIZE_UNITS[match[2]])
-    if size >= SIZE_END:
-        raise InvalidRequest(f"`{text}` is more than any machine has", hint="at most some TiB")
-    return int(size)
 
 
 def parse_listen(text: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from gd2fs.argument import (
 from gd2fs.buffers import new_buffer, views_of
 from gd2fs.completion import Deadline, Start, Steps
 from gd2fs.errors import InvalidRequest
+from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import KEPT_AT, SYNC_ANSWERS, Status, check
 from gd2fs.readahead import Readahead
 
@@ -61,6 +62,7 @@ class FileSteps:
         buffers: Sources,
         deadline: Deadline,
         if_generation: int | None = None,
+        marks: Marks = NONE,
     ) -> Steps[int]:
         offset = whole("offset", offset)
         call = yield partial(
@@ -69,14 +71,21 @@ class FileSteps:
             offset,
             buffers,
             if_generation=generation_of(if_generation),
+            **marks.as_arguments(),
             timeout_ms=deadline.left_ms(),
         )
         _check_there(call, f"write {path}")
         return call.value
 
-    def append(self, path: str, buffers: Sources, deadline: Deadline) -> Steps[int]:
+    def append(
+        self, path: str, buffers: Sources, deadline: Deadline, marks: Marks = NONE
+    ) -> Steps[int]:
         call = yield partial(
-            self._core.append, name_bytes(path), buffers, timeout_ms=deadline.left_ms()
+            self._core.append,
+            name_bytes(path),
+            buffers,
+            **marks.as_arguments(),
+            timeout_ms=deadline.left_ms(),
         )
         if call.status in (Status.INVALID, Status.FULL):
             yield from self._check_end(path, call.buffer_bytes, deadline)
@@ -103,6 +112,7 @@ class FileSteps:
         ttl_s: int | None,
         deadline: Deadline,
         replicas: int | None = None,
+        marks: Marks = NONE,
     ) -> Steps[int]:
         call = yield partial(
             self._core.put,
@@ -111,6 +121,7 @@ class FileSteps:
             chunk_bytes=chunk_size(chunk_bytes),
             ttl_s=seconds(ttl_s),
             replicas=copies(replicas),
+            **marks.as_arguments(),
             timeout_ms=deadline.left_ms(),
         )
         check(call, f"put {path}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -14,6 +14,7 @@ from gd2fs.membership.state import NodeState
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ARENA_STATES = ("free", "filling", "loading", "staged", "live", "zombie", "record")
 Counts = Mapping[str, int]
+Space = tuple[bytes, int, int, int, int, int]  # as the native server says
 
 # name, help, key of the counts. Units are in the names.
 GAUGES = (
@@ -50,6 +51,7 @@ COUNTERS = (
     ("gd2fs_record_log_faults", "Writes to that log that failed", "record_log_faults"),
     ("gd2fs_moved_pieces", "Copies brought to other nodes", "moved"),
     ("gd2fs_moved_bytes", "Their bytes", "moved_bytes"),
+    ("gd2fs_unjudged_writes", "Writes that did not wait for the site's rule", "unjudged"),
     ("gd2fs_expired_pieces", "Pieces that went at the end of their time to live", "expired_pieces"),
 )
 
@@ -84,9 +86,14 @@ class NodeCollector:
     """Asks the node for its counts whenever it is scraped."""
 
     def __init__(
-        self, counts: Callable[[], Counts], labels: Mapping[str, str], provider: Provider
+        self,
+        counts: Callable[[], Counts],
+        labels: Mapping[str, str],
+        provider: Provider,
+        spaces: Callable[[], Sequence[Space]] = list,
     ) -> None:
         self._counts = counts
+        self._spaces = spaces
         self._labels = dict(labels)
         self._provider = provider
 
@@ -99,6 +106,7 @@ class NodeCollector:
         yield _arena(counts)
         yield _lookups(counts)
         yield from _membership(self._provider)
+        yield from _namespaces(self._spaces())
         for name, text, key in GAUGES:
             yield GaugeMetricFamily(name, text, value=counts[key])
         for name, text, key in COUNTERS:
@@ -144,6 +152,23 @@ def _membership(provider: Provider) -> Iterable[Metric]:
     if left_s is not None:
         text = "Until then it answers for records of files without another keep-alive"
         yield GaugeMetricFamily("gd2fs_lease_left_seconds", text, value=left_s)
+
+
+def _namespaces(spaces: Sequence[Space]) -> Iterable[Metric]:
+    """Of each namespace with rules of its own; without a name: of all others."""
+    text = "Bytes of a namespace with rules; of all others without a name"
+    bytes_of = GaugeMetricFamily("gd2fs_namespace_bytes", text, labels=["namespace", "kind"])
+    text = "Quota of a namespace, where it has one"
+    quotas = GaugeMetricFamily("gd2fs_namespace_quota_bytes", text, labels=["namespace", "kind"])
+    for space in spaces:
+        name = space[0].decode("utf-8", "replace")
+        for kind, count in zip(("memory", "pinned", "disk"), space[1:4], strict=True):
+            bytes_of.add_metric([name, kind], count)
+        for kind, quota in (("memory", space[4]), ("disk", space[5])):
+            if quota:
+                quotas.add_metric([name, kind], quota)
+    yield bytes_of
+    yield quotas
 
 
 def _lookups(counts: Counts) -> Metric:

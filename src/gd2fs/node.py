@@ -28,6 +28,8 @@ from gd2fs.membership.provider import Provider, core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
+from gd2fs.settings import Settings, SettingsDesk
+from gd2fs.site_rule import RuleThread, load_rule
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
@@ -52,7 +54,10 @@ class Node:
         self._server = server
         self._state_directory = state_directory
         self._admin: AdminServer | None = None
-        self._desk = AdviceDesk(self._client)
+        self._advice = AdviceDesk(self._client)
+        self.settings = Settings(config, server)
+        self._desk = SettingsDesk(self.settings, server)
+        self._rule = RuleThread(load_rule(config.rule), server) if config.rule else None
         self._is_stopping = False
 
     @classmethod
@@ -76,6 +81,8 @@ class Node:
                 peer was given another list. Nothing is left running.
             Unavailable: etcd does not answer.
         """
+        if config.rule:
+            load_rule(config.rule)  # before anything is started
         listen = [_with_port(address) for address in config.listen]
         with ExitStack() as undo:
             directory = StateDirectory(config.state_dir) if config.state_dir else None
@@ -138,9 +145,12 @@ class Node:
         if self._is_stopping:
             return
         self._is_stopping = True
+        self._desk.stop()
+        if self._rule:
+            self._rule.stop()
         if self._admin:
             self._admin.stop()
-        self._desk.close()
+        self._advice.close()
         self.provider.leave()
         if self._state_directory:
             self._state_directory.leave()
@@ -161,8 +171,8 @@ class Node:
     def _begin(self) -> None:
         if self.config.admin:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
-            collector = NodeCollector(self.counts, labels, self.provider)
-            app = make_app(collector, self.why_not_ready, self._desk)
+            collector = NodeCollector(self.counts, labels, self.provider, self._server.spaces)
+            app = make_app(collector, self.why_not_ready, self._advice)
             self._admin = AdminServer(app, self.config.admin)
         self.provider.join(self._server, self._moves_left)
 
@@ -260,6 +270,7 @@ def _server_of(
         namespaces=list(replicas.namespaces),
         lease_ms=first.settings.lease_s * 1000,
         members=core_nodes(first),
+        is_judged=config.rule is not None,
         move_bytes_per_s=config.move_bytes_per_s,
         nvme=config.nvme.sized(),
         nvme_bytes_per_s=config.nvme.write_bytes_per_s,

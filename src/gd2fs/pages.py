@@ -11,6 +11,7 @@ from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, name_bytes, seconds
 from gd2fs.completion import Deadline, Steps
 from gd2fs.errors import InvalidRequest, Unavailable
+from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import KEPT_AT, SYNC_ANSWERS, Status, check, error_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Pages:
         values: Sequence[Source],
         *,
         ttl_s: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> Stored:
         """Store values, one per key, 1 byte to 1 GiB each.
@@ -93,6 +95,7 @@ class Pages:
             keys: What is there already stays as it is, and counts as stored.
             values: Borrowed for the call only. They must not change meanwhile.
             ttl_s: Seconds until the pages go by themselves.
+            marks: What is said about them to those who choose what stays.
 
         Returns:
             For each key whether it is there now. False: a node had no room or did not answer.
@@ -104,7 +107,7 @@ class Pages:
         """
         client = self._client
         deadline = client._deadline(timeout_s)
-        return client._run(self._steps.put(keys, values, ttl_s, deadline))
+        return client._run(self._steps.put(keys, values, ttl_s, deadline, marks))
 
     async def aput(
         self,
@@ -112,12 +115,13 @@ class Pages:
         values: Sequence[Source],
         *,
         ttl_s: int | None = None,
+        marks: Marks = NONE,
         timeout_s: float | None = None,
     ) -> Stored:
         """As ``put``. The values are borrowed until the await ends, however it ends."""
         client = self._client
         deadline = client._deadline(timeout_s)
-        return await client._arun(self._steps.put(keys, values, ttl_s, deadline))
+        return await client._arun(self._steps.put(keys, values, ttl_s, deadline, marks))
 
     def drop(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> int:
         """Forget pages; how many of them were there.
@@ -219,6 +223,7 @@ class PageSteps:
         values: Sequence[Source],
         ttl_s: int | None,
         deadline: Deadline,
+        marks: Marks = NONE,
     ) -> Steps[Stored]:
         call = yield partial(
             self._core.put_pages,
@@ -226,6 +231,7 @@ class PageSteps:
             keys,
             values,
             ttl_s=seconds(ttl_s),
+            **marks.as_arguments(),
             timeout_ms=deadline.left_ms(),
         )
         check(call, f"put {len(keys)} pages {self._what}", (Status.OK, Status.MISS))
@@ -256,9 +262,7 @@ class PageSteps:
         return call.value
 
     def fadvise(self, keys: Sequence[Key], wish: int, deadline: Deadline) -> _core.Call:
-        return self._core.advise_pages(
-            self._namespace, keys, wish, timeout_ms=deadline.left_ms()
-        )
+        return self._core.advise_pages(self._namespace, keys, wish, timeout_ms=deadline.left_ms())
 
     def list(self, after: bytes, limit: int, deadline: Deadline) -> Steps[Listing[bytes]]:
         call = yield partial(
@@ -279,8 +283,9 @@ class PageSteps:
         page = f"page {keys[index][:KEY_SHOWN_MAX]!r} {self._what}"
         if status == Status.FULL:
             raise InvalidRequest(
-                f"put {page}: {buffer_bytes} bytes can never fit into the arena of its node",
-                hint="store it in parts, or give the nodes more memory",
+                f"put {page}: {buffer_bytes} bytes are not let in, by the size of its node's "
+                "arena, a quota or the site's rule",
+                hint="`gd2fs why` says more; store it in parts, or give the nodes more memory",
             )
         if status == Status.INVALID and page_bytes > buffer_bytes:
             raise InvalidRequest(

@@ -361,19 +361,20 @@ TEST_CASE("a pinned page follows its namespace into rules of its own") {
 }
 
 TEST_CASE("a policy that changes at run time keeps the order that was") {
-  const auto store = open_store(16 * MiB);
-  for (std::size_t i = 0; i < 10; ++i) REQUIRE(put_page(*store, key(i), PAGE, i) == Status::ok);
-  NamespaceRules rules = with_policy(PolicyKind::s3_fifo);
-  REQUIRE(store->set_rules("ns", rules) == Status::ok);
-  REQUIRE(store->set_rules("ns", with_policy(PolicyKind::priority)) == Status::ok);
-  rules.policy = PolicyKind::lru;
-  rules.quota_bytes = 5 * PAGE;
+  for (const PolicyKind policy : {PolicyKind::lru, PolicyKind::s3_fifo, PolicyKind::priority}) {
+    const auto store = open_store(16 * MiB);
+    for (std::size_t i = 0; i < 10; ++i) REQUIRE(put_page(*store, key(i), PAGE, i) == Status::ok);
+    REQUIRE(store->set_rules("ns", with_policy(policy)) == Status::ok);
+    NamespaceRules rules = with_policy(PolicyKind::priority);
+    rules.eviction_class = 6;
+    rules.quota_bytes = 5 * PAGE;
 
-  REQUIRE(store->set_rules("ns", rules) == Status::ok);
+    REQUIRE(store->set_rules("ns", rules) == Status::ok);
 
-  CHECK(wait_until([&] { return store->spaces().at(1).bytes <= 5 * PAGE; }));
-  CHECK(count_in(*store, "ns", 5) == 0);
-  CHECK(count_in(*store, "ns", 10) == 5);
+    CHECK(wait_until([&] { return store->spaces().at(1).bytes <= 5 * PAGE; }));
+    CHECK(count_in(*store, "ns", 5) == 0);
+    CHECK(count_in(*store, "ns", 10) == 5);
+  }
 }
 
 TEST_CASE("between namespaces the lower class goes first") {

@@ -1,6 +1,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <random>
 
 #include "name.h"
@@ -78,6 +79,33 @@ TEST_CASE("a request comes back as it was sent") {
   CHECK(request->items[0].seen_seq == 2);
   CHECK(request->items[1].name == "/ns/b");
   CHECK(request->items[1].if_size == 3);
+}
+
+TEST_CASE("an offer carries its writer's tags and classes, and no more tags than there may be") {
+  wire::Request request;
+  request.head.op = wire::Op::offer;
+  request.items.resize(2);
+  request.items[0].name = "/ns/a";
+  request.items[0].flags = wire::class_flags(7) | wire::ITEM_NO_VERIFY;
+  request.items[1].name = "/ns/b";
+  request.body.assign(TAGS_BYTES_MAX, std::byte{'t'});
+  wire::Bytes frame;
+  wire::encode_request(frame, 1, 0, request);
+  const auto table = std::span<const std::byte>(frame).subspan(HEADER_BYTES);
+
+  const auto decoded = wire::decode_request(table, 2);
+
+  REQUIRE(decoded);
+  CHECK(wire::class_of(decoded->items[0].flags) == 7);
+  CHECK((decoded->items[0].flags & wire::ITEM_NO_VERIFY) != 0);
+  CHECK(wire::class_of(decoded->items[1].flags) == EVICTION_CLASSES);
+  CHECK(decoded->body == request.body);
+
+  wire::Bytes longer(table.begin(), table.end());
+  longer.push_back(std::byte{'t'});
+  const std::uint32_t tags_bytes = TAGS_BYTES_MAX + 1;
+  std::memcpy(longer.data() + 20, &tags_bytes, sizeof tags_bytes);
+  CHECK_FALSE(wire::decode_request(longer, 2));
 }
 
 TEST_CASE("an unknown op decodes to a request without items, to be answered INVALID") {

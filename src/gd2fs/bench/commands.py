@@ -21,10 +21,10 @@ from gd2fs.bench.instances import MIB, Setup
 from gd2fs.bench.io import commands as io_commands
 from gd2fs.bench.model import find_model
 from gd2fs.bench.workload import Workload
-from gd2fs.config import parse_bytes
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
 from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.sizes import parse_bytes
 
 ENGINES = ("llamacpp",)
 CHARTS_DEFAULT = Path("demo-results")

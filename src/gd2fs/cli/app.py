@@ -14,7 +14,18 @@ from typing import Annotated, Any
 
 import typer
 
-from gd2fs.cli import Ended, advise, bench, cluster, config, files, serve, status, transfer
+from gd2fs.cli import (
+    Ended,
+    advise,
+    bench,
+    cluster,
+    config,
+    files,
+    serve,
+    status,
+    transfer,
+    why,
+)
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
@@ -31,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (serve, transfer, files, advise, status, cluster, config, bench):
+for group in (serve, transfer, files, advise, status, why, cluster, config, bench):
     group.register(app)
 
 

@@ -1,25 +1,48 @@
-"""Config: how a C or C++ program is built against the libgd2fs that this installation brings."""
+"""Config: what running nodes are set to, shown and changed; and how a C program is built against
+the libgd2fs that this installation brings.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gd2fs import _core
-from gd2fs.errors import InvalidRequest
+from gd2fs import Client, _core
+from gd2fs.answers import NodeReply
+from gd2fs.cli.output import print_json, print_note, print_warning, printable
+from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
+from gd2fs.config_file import as_toml
+from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
 
 LIBRARY = Path("lib", "libgd2fs.so")
+
+NodeOption = Annotated[
+    str,
+    typer.Option("--node", metavar="NAME", help="Only this node (else all)", show_default=False),
+]
+KeyArgument = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="As in a file: namespace.NAME.quota, default.policy, …"),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("config", no_args_is_help=True)(config)
+    group = typer.Typer(no_args_is_help=True)
+    group.callback(invoke_without_command=True)(config)
+    group.command("show")(show)
+    group.command("set")(change)
+    group.command("unset")(unset)
+    app.add_typer(group, name="config")
 
 
 def config(
+    context: typer.Context,
     cflags: Annotated[bool, typer.Option("--cflags", help="Options of the compiler")] = False,
     libs: Annotated[
         bool, typer.Option("--libs", help="Options of the linker; the program finds the library")
@@ -31,7 +54,11 @@ def config(
         bool, typer.Option("--pkg-config-path", help="What `PKG_CONFIG_PATH` has to hold")
     ] = False,
 ) -> None:
-    """Print how to build a C program: `cc main.c $(gd2fs config --cflags --libs)`."""
+    """Show and change what running nodes are set to; or print how to build a C program:
+    `cc main.c $(gd2fs config --cflags --libs)`.
+    """
+    if context.invoked_subcommand is not None:
+        return
     root = library_prefix()
     words = []
     if prefix:
@@ -57,3 +84,101 @@ def library_prefix() -> Path:
             f"there is no `{root / LIBRARY}`", hint="install gd2fs again, from its wheel or source"
         )
     return root
+
+
+# ---- of running nodes ----------------------------------------------------------------------------
+
+
+def show(
+    node: NodeOption = "",
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+    transport: TransportOption = None,
+) -> None:
+    """Print what nodes are set to, as a file for `gd2fs serve --config` would have it."""
+    with Client(cp, cluster=cluster, transport=transport) as client:
+        replies = client.settings({"do": "show"}, node=node)
+    if as_json:
+        print_json({"nodes": {each.node: _told(each) for each in replies}})
+        return
+    told = [each for each in replies if _told(each) is not None]
+    for at, each in enumerate(told):
+        if len(replies) > 1:
+            print("\n" * (at > 0) + f"# node {printable(each.node)}")
+        print(as_toml(_told(each) or {}), end="")
+    _warn_of_silent(replies)
+    if not told:
+        raise Unavailable("no node has said what it is set to", hint="look with `gd2fs status`")
+
+
+def change(
+    key: KeyArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="As in a file; quotes may go")],
+    node: NodeOption = "",
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+    transport: TransportOption = None,
+) -> None:
+    """Change a setting of running nodes. It holds at once, and until they end."""
+    _change({"do": "set", "key": key, "value": value}, node, as_json, cp, cluster, transport)
+
+
+def unset(
+    key: KeyArgument,
+    node: NodeOption = "",
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+    transport: TransportOption = None,
+) -> None:
+    """Take a setting of running nodes back: from now on it is as if no file had named it."""
+    _change({"do": "set", "key": key, "value": None}, node, as_json, cp, cluster, transport)
+
+
+def _change(
+    request: dict[str, Any],
+    node: str,
+    as_json: bool,
+    cp: str | None,
+    cluster: str | None,
+    transport: str | None,
+) -> None:
+    with Client(cp, cluster=cluster, transport=transport) as client:
+        replies = client.settings(request, node=node)
+    done = [each.node for each in replies if _told(each) is not None]
+    if as_json:
+        print_json({"key": request["key"], "value": request["value"], "nodes": sorted(done)})
+    elif done:
+        names = ", ".join(printable(each) for each in sorted(done))
+        what = f"{request['key']} = {json.dumps(request['value'])}"
+        print_note(
+            f"{what if request['value'] is not None else request['key'] + ' unset'}: {names}"
+        )
+    if len(done) == len(replies):
+        return
+    _warn_of_silent([each for each in replies if done and each.node not in done])
+    raise _fault_of(next(each for each in replies if each.node not in done))
+
+
+def _told(reply: NodeReply) -> dict[str, Any] | None:
+    return reply.value.get("settings") if reply.value else None
+
+
+def _fault_of(reply: NodeReply) -> GD2FSError:
+    if reply.value and "error" in reply.value:
+        return InvalidRequest(
+            f"{reply.node}: {reply.value['error']}", hint=str(reply.value.get("hint", ""))
+        )
+    return Unavailable(
+        f"{reply.node} was not changed: {reply.fault}",
+        hint="give its file the same, or repeat this once it answers",
+    )
+
+
+def _warn_of_silent(replies: Sequence[NodeReply]) -> None:
+    for each in replies:
+        if _told(each) is None:
+            fault = each.value.get("error", "") if each.value else each.fault
+            print_warning(f"{each.node}: {fault}")

@@ -6,7 +6,9 @@ import logging
 import shlex
 import signal
 import threading
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, get_args, get_type_hints
 
 import typer
 
@@ -14,10 +16,18 @@ from gd2fs.cli.etcd import EtcdCaOption, EtcdCertOption, EtcdKeyOption, EtcdOpti
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import LEASE_S_DEFAULT, RAMP_S_DEFAULT, NodeConfig, etcd_settings
+from gd2fs.config_file import read_config
 from gd2fs.errors import GD2FSError, Unavailable
 from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 
+RuleOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Ask the site's own rule of this name (entry point) of writes"
+    ),
+]
+RULES = "gd2fs.rules"  # in the context: those of the file
 LOOK_S = 0.2  # between two looks whether it still has a place in the cluster
 
 ZeroCopyOption = Annotated[
@@ -108,12 +118,35 @@ NvmeKeepOption = Annotated[
 ]
 
 
+def take_file(context: typer.Context, path: Path | None) -> Path | None:
+    """What the file says stands in for what the command line does not say."""
+    if path is not None:
+        file = read_config(path, options_of(serve))
+        context.default_map = {**(context.default_map or {}), **file.options}
+        context.meta[RULES] = file.rules
+    return path
+
+
+ConfigFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        callback=take_file,
+        help="Read options and the rules of namespaces there; what is given here wins",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("serve")(serve)
 
 
 def serve(
+    context: typer.Context,
+    config_file: ConfigFileOption = None,
     cluster: ClusterOption = None,
     listen: Annotated[
         str,
@@ -148,6 +181,7 @@ def serve(
     nvme_rate: NvmeRateOption = None,
     nvme_write: NvmeWriteOption = "back",
     nvme_keep: NvmeKeepOption = "inclusive",
+    rule: RuleOption = None,
     etcd_user: EtcdUserOption = None,
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
@@ -159,6 +193,7 @@ def serve(
     asked to leave (`gd2fs drain`) and has handed over what it had.
     """
     log_to_stderr(logging.INFO)
+    rules = context.meta.get(RULES)
     config = NodeConfig.parse(
         cluster=cluster,
         listen=listen,
@@ -186,8 +221,20 @@ def serve(
         nvme_rate=nvme_rate,
         nvme_write=nvme_write,
         nvme_keep=nvme_keep,
+        rules=rules,
+        rule=rule,
     )
     _run(config)
+
+
+def options_of(command: Callable[..., object]) -> dict[str, type]:
+    """What may stand in a configuration file, with its kind: every option but the file itself."""
+    kinds = {}
+    for name, hint in get_type_hints(command).items():
+        of = [each for each in get_args(hint) or (hint,) if each in (str, int, float, bool)]
+        if of and name != "return":
+            kinds[name] = of[0]
+    return kinds
 
 
 def _run(config: NodeConfig) -> None:

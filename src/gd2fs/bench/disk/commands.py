@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gd2fs.bench.disk.run import RATIO_TARGET, SCAN_TARGET_S, Outcome, Settings, run_disk
 from gd2fs.bench.machine import machine_facts
-from gd2fs.config import parse_bytes
+from gd2fs.sizes import parse_bytes
 
 Folder = Annotated[
     Path, typer.Option(metavar="FOLDER", help="On the file system to measure; left as it was")

@@ -21,8 +21,8 @@ from gd2fs.bench.io.report import as_json, print_report
 from gd2fs.bench.io.run import Bench, Settings
 from gd2fs.bench.io.soak import print_soak, run_soak
 from gd2fs.bench.machine import machine_facts
-from gd2fs.config import parse_bytes
 from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.sizes import parse_bytes
 
 ROUNDS = 10
 ROUNDS_MAX = 1000

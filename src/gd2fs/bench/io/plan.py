@@ -18,8 +18,8 @@ from gd2fs.bench.io.case import (
     TRANSPORTS,
     Case,
 )
-from gd2fs.config import parse_bytes
 from gd2fs.errors import InvalidRequest
+from gd2fs.sizes import parse_bytes
 
 STREAMS_MAX = 8
 NODES_MAX = 8

@@ -1,0 +1,14 @@
+// Why: what a node knows of one name. What of it is here, and what went of it lately.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "node.h"
+
+namespace gd2fs::serve {
+
+/// As JSON, for people and programs (docs/reference/cli.md). May take a few milliseconds.
+std::string why_text(Node& node, std::string_view name, bool is_page);
+
+}  // namespace gd2fs::serve

@@ -1,0 +1,49 @@
+"""Asking: what nodes say for themselves, all of them or one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gd2fs.answers import NodeReply, node_reply
+from gd2fs.argument import name_bytes
+from gd2fs.completion import Deadline, Steps
+from gd2fs.errors import InvalidRequest
+from gd2fs.outcome import check
+
+if TYPE_CHECKING:
+    from gd2fs import _core
+
+
+def why(
+    core: _core.Client,
+    path: str | None,
+    page: tuple[str, bytes | str] | None,
+    deadline: Deadline,
+) -> Steps[Sequence[NodeReply]]:
+    """What every node has of a file or a page, and what went of it lately."""
+    if (path is None) == (page is None):
+        raise InvalidRequest("one name is asked about", hint="give a path, or `page=`")
+    name = name_bytes(path) if path is not None else b""
+    if page is not None:
+        namespace, key = page
+        name = name_bytes(namespace) + b"\0" + (name_bytes(key) if isinstance(key, str) else key)
+    call = yield partial(
+        core.ask_nodes, name, is_page=page is not None, timeout_ms=deadline.left_ms()
+    )
+    check(call, "why")
+    return [node_reply(*each) for each in call.replies]
+
+
+def ask_settings(
+    core: _core.Client, request: Mapping[str, object], node: str, deadline: Deadline
+) -> Steps[Sequence[NodeReply]]:
+    """What every node says to a request about its settings; only one, when ``node`` names it."""
+    text = json.dumps(request).encode()
+    call = yield partial(
+        core.ask_nodes, text, is_about_settings=True, only=node, timeout_ms=deadline.left_ms()
+    )
+    check(call, "settings")
+    return [node_reply(*each) for each in call.replies]

@@ -1,0 +1,220 @@
+"""Settings: what a running node is set to; shown to whoever asks, and changed where that can be.
+
+Requests come over the wire as JSON: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value":
+VALUE}``, where VALUE null takes a setting back. A change holds at once, and until the node ends.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Protocol
+
+from gd2fs.config import MOVE_RATE_MIN, NodeConfig
+from gd2fs.config_file import parse_key
+from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.membership.replicas import check_namespace
+from gd2fs.rules import NamespaceRules, RuleSet
+from gd2fs.sizes import format_size, parse_bytes
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 500  # between two looks whether the node ends
+UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
+NAMES = {"move_bytes_per_s": "move_rate"}
+HIDDEN = ("rules", "etcd")  # shown as tables, and field by field
+
+
+class Server(Protocol):
+    """What of the native server is set here."""
+
+    def set_rules(
+        self,
+        namespace: str,
+        *,
+        policy: str = ...,
+        demote: str | None = ...,
+        keep: str | None = ...,
+        quota_bytes: int = ...,
+        disk_quota_bytes: int = ...,
+        ttl_s: int = ...,
+        pin_bytes_max: int | None = ...,
+        eviction_class: int = ...,
+    ) -> None: ...
+    def set_move_rate(self, bytes_per_s: int) -> None: ...
+    def next_question(self, timeout_ms: int) -> tuple[int, bytes] | None: ...
+    def answer(self, number: int, text: bytes) -> None: ...
+    def close_desk(self) -> None: ...
+
+
+class Settings:
+    """Of one node. Thread-safe."""
+
+    def __init__(self, config: NodeConfig, server: Server) -> None:
+        self._server = server
+        self._lock = threading.Lock()  # one change after the other
+        self._options = options_of(config)
+        self._rules = RuleSet()
+        self._changes: dict[str, Callable[[object], object]] = {"move_rate": self._set_move_rate}
+        self._apply_all(config.rules)
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules of namespaces as they are now."""
+        return self._rules
+
+    def show(self) -> dict[str, Any]:
+        """Everything, as a configuration file says it."""
+        with self._lock:
+            return {**self._options, **self._rules.as_tables()}
+
+    def change(self, key: str, value: object) -> None:
+        """Set ``key`` as a configuration file would; None takes it back. It holds at once.
+
+        Raises:
+            InvalidRequest: No such key, or not at run time, or a value out of range. Nothing was
+                changed.
+        """
+        parts = parse_key(key)
+        with self._lock:
+            if parts[0] in ("default", "namespace"):
+                return self._change_rule(key, parts, value)
+            change = self._changes.get(parts[0].replace("-", "_")) if len(parts) == 1 else None
+            if change:
+                self._options[parts[0].replace("-", "_")] = change(value)
+                return None
+        self._refuse(key, parts)
+        return None
+
+    def _change_rule(self, key: str, parts: tuple[str, ...], value: object) -> None:
+        is_default = parts[0] == "default"
+        if len(parts) != (2 if is_default else 3):
+            raise InvalidRequest(
+                f"`{key}` is no rule", hint="write `default.KEY` or `namespace.NAME.KEY`"
+            )
+        namespace = None if is_default else parts[1]
+        if namespace is not None:
+            check_namespace(namespace)
+        before = self._rules.default if namespace is None else self._rules.namespaces.get(namespace)
+        rules = (before or NamespaceRules()).with_value(parts[-1], value, key)
+        changed = self._rules.with_rules(namespace, rules)
+        self._apply(namespace, rules)
+        self._rules = changed
+
+    def _apply_all(self, rules: RuleSet) -> None:
+        if rules.default != NamespaceRules():
+            self._apply(None, rules.default)
+        for name, each in rules.namespaces.items():
+            self._apply(name, each)
+        self._rules = rules
+
+    def _apply(self, namespace: str | None, rules: NamespaceRules) -> None:
+        self._server.set_rules(
+            namespace or "", **{each.name: getattr(rules, each.name) for each in fields(rules)}
+        )
+
+    def _set_move_rate(self, value: object) -> object:
+        rate = value if isinstance(value, int) else parse_bytes(str(value or "1GiB"))
+        if rate < MOVE_RATE_MIN:
+            raise InvalidRequest(
+                f"`move_rate` is {value!r}", hint=f"{MOVE_RATE_MIN >> 20}MiB is the least"
+            )
+        self._server.set_move_rate(rate)
+        return format_size(rate)
+
+    def _refuse(self, key: str, parts: tuple[str, ...]) -> None:
+        names = ", ".join(f"`{each}`" for each in (*self._changes, "default.*", "namespace.NAME.*"))
+        if len(parts) == 1 and parts[0].replace("-", "_") in OPTIONS:
+            raise InvalidRequest(
+                f"`{key}` is read when the node starts",
+                hint=f"change its file, and start it again; at run time: {names}",
+            )
+        raise InvalidRequest(f"`{key}` is no setting", hint=f"at run time: {names}")
+
+
+class SettingsDesk:
+    """Answers requests about settings from one thread, until ``stop``."""
+
+    def __init__(self, settings: Settings, server: Server) -> None:
+        self._settings = settings
+        self._server = server
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="gd2fs-settings", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, after the request that it is about."""
+        self._is_stopping = True
+        self._server.close_desk()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            question = self._server.next_question(POLL_MS)
+            if question is not None:
+                number, text = question
+                self._server.answer(number, json.dumps(self._answer(text)).encode())
+
+    def _answer(self, text: bytes) -> Mapping[str, Any]:
+        try:
+            return answer(self._settings, text)
+        except GD2FSError as error:
+            return {"error": str(error), "hint": error.hint}
+        except Exception as error:  # the thread's top: whoever asks has to hear something
+            log.exception("a request about settings failed")
+            return {"error": f"{type(error).__name__}: {error}", "hint": "see the node's log"}
+
+
+def answer(settings: Settings, text: bytes) -> Mapping[str, Any]:
+    """What a request comes to. Raises InvalidRequest."""
+    try:
+        request = json.loads(text)
+        do = request["do"]
+    except (ValueError, TypeError, KeyError) as cause:
+        raise InvalidRequest("that is no request", hint='`{"do": "show"}` is one') from cause
+    if do == "show":
+        return {"settings": settings.show()}
+    if do == "set" and isinstance(request.get("key"), str):
+        settings.change(request["key"], request.get("value"))
+        log.info("set %s to %r", request["key"], request.get("value"))
+        return {"settings": settings.show()}
+    raise InvalidRequest(f"`{do}` is no request about settings", hint="`show` or `set`")
+
+
+def options_of(config: NodeConfig) -> dict[str, Any]:
+    """The options that ``gd2fs serve`` was given, or took, as a configuration file says them."""
+    options = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if each.name in HIDDEN or value is None or value == () or value == "":
+            continue
+        is_size = "_bytes" in each.name
+        options[option_name(each.name)] = format_size(value) if is_size else _shown(value)
+    if config.etcd:
+        options["etcd"] = ",".join(config.etcd.endpoints)
+        for name in ("user", "ca", "cert", "key"):
+            if getattr(config.etcd, name):
+                options[f"etcd_{name}"] = getattr(config.etcd, name)
+    return options
+
+
+def option_name(field_name: str) -> str:
+    """Of a field of NodeConfig: what its option is called."""
+    if field_name in NAMES:
+        return NAMES[field_name]
+    for unit in UNITS:
+        if field_name.endswith(unit):
+            return field_name.removesuffix(unit)
+    return field_name
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return ",".join(str(each) for each in value)
+    return value if isinstance(value, (int, float)) else str(value)
+
+
+OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules"}
