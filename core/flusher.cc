@@ -157,7 +157,10 @@ void Flusher::take(const WriteRef& write, Status status, const DiskCopyRef& copy
   const PieceRef& piece = write->piece;
   if (status == Status::ok) {
     disk_.set_owner(copy, piece);
-    if (!index_.note_copy(piece, copy)) disk_.strike(copy);
+    if (!index_.note_copy(piece, copy)) {
+      disk_.strike(copy);
+      index_.put_back(piece);
+    }
     ++pieces_;
     bytes_ += piece->length();
   } else if (status != Status::have && status != Status::miss && status != Status::denied) {

@@ -118,7 +118,8 @@ class Index {
   void tell_owners() const;
   /// What an earlier process left in memory alone is to go to disk as well.
   void demote_all(const std::function<Demote(const Space&)>& demote_of);
-  /// The bytes are in `copy` from now on. False: the piece has gone meanwhile, or has one.
+  /// The bytes are in `copy` from now on. False: the piece has gone meanwhile, or has one, or the
+  /// copy has gone.
   bool note_copy(const PieceRef& piece, const DiskCopyRef& copy);
   /// There is no such copy any more.
   void forget_copy(const PieceRef& piece, const DiskCopyRef& copy, Removed& removed);

@@ -74,6 +74,7 @@ bool Index::note_copy(const PieceRef& piece, const DiskCopyRef& copy) {
   Shard& shard = shard_of(piece->name_hash_);
   const std::lock_guard lock(shard.mutex);
   if (piece->indexed_ == nullptr || piece->copy_ != nullptr) return false;
+  if (!copy->is_here()) return false;  // let go already; else we are told later
   make_clean(shard, *piece);
   set_copy(*piece, copy);
   return true;
@@ -124,8 +125,9 @@ bool Index::swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusiv
   const Moment now = Moment::now();
   const std::lock_guard lock(shard.mutex);
   if (cold->indexed_ == nullptr || cold->copy_ == nullptr) return false;
-  const DiskCopyRef copy = is_exclusive ? nullptr : cold->copy_;
-  if (!is_exclusive) set_copy(*cold, nullptr);
+  const bool is_kept = !is_exclusive && cold->copy_->is_here();
+  const DiskCopyRef copy = is_kept ? cold->copy_ : nullptr;
+  if (is_kept) set_copy(*cold, nullptr);
   warm->seq_ = cold->seq_.load();
   warm->replicas_ = cold->replicas_.load();
   warm->settle(cold->settled_epoch(), cold->is_handed_over());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -37,15 +38,18 @@ def put_all(client: Client) -> None:
         pages.put([f"page{number}"], [page_of(number)], timeout_s=WRITTEN_S)
 
 
-def wrong_pages(client: Client) -> list[int]:
+def look(client: Client) -> tuple[list[int], list[int]]:
+    """Which pages are missed, and which have wrong bytes."""
     pages = client.pages("kv")
     into = bytearray(PAGE_BYTES)
-    wrong = []
+    missed, wrong = [], []
     for number in range(COUNT):
         found = pages.get([f"page{number}"], [into], timeout_s=WRITTEN_S)
-        if list(found) != [PAGE_BYTES] or into != page_of(number):
+        if list(found) != [PAGE_BYTES]:
+            missed.append(number)
+        elif into != page_of(number):
             wrong.append(number)
-    return wrong
+    return missed, wrong
 
 
 def metrics_of(serve: Serve) -> dict[str, float]:
@@ -72,7 +76,7 @@ def serve_with(folder, *words: str) -> Serve:
 def test_three_times_the_memory_is_all_there_and_after_a_restart_too(folder):
     with serve_with(folder) as node, Client(node.address, cluster="node") as client:
         put_all(client)
-        assert wrong_pages(client) == []
+        assert look(client) == ([], [])
         assert all(client.pages("kv").exists(keys_of(range(COUNT))))
         told = metrics_of(node)
         assert told["gd2fs_nvme_loaded_pieces_total"] > COUNT / 2
@@ -82,7 +86,7 @@ def test_three_times_the_memory_is_all_there_and_after_a_restart_too(folder):
 
     with serve_with(folder) as node, Client(node.address, cluster="node") as client:
         assert metrics_of(node)["gd2fs_nvme_recovered_pieces_total"] == COUNT
-        assert wrong_pages(client) == []
+        assert look(client) == ([], [])
 
 
 @pytest.mark.slow
@@ -100,11 +104,9 @@ def test_status_tells_what_is_on_disk(folder):
     with serve_with(folder, "--nvme-write", "through") as node:
         with Client(node.address, cluster="node") as client:
             put_all(client)
+        command = [sys.executable, "-m", "gd2fs", "status", "--json"]
         said = subprocess.run(
-            [
-                *(sys.executable, "-m", "gd2fs", "status", "--json", "--cp", node.address),
-                *("--cluster", "node"),
-            ],
+            [*command, "--cp", node.address, "--cluster", "node"],
             capture_output=True,
             text=True,
             check=True,
@@ -114,6 +116,79 @@ def test_status_tells_what_is_on_disk(folder):
     assert status["nvme_bytes"] == 256 << 20
     assert status["nvme_live_bytes"] >= (COUNT - 24) * PAGE_BYTES
     assert status["nvme_fault"] == ""
+
+
+@contextlib.contextmanager
+def mounted(folder, options: str):
+    """A file system of its own, for a disk that is full or read-only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"needs the right to mount: {made.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=False)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_an_alarm_and_memory_serves_on(folder):
+    with mounted(folder, "size=40m"), serve_with(folder) as node:
+        with Client(node.address, cluster="node") as client:
+            put_all(client)
+            missed, wrong = look(client)
+            told = metrics_of(node)
+            client.put("/kv/file", b"content")
+
+            assert wrong == []
+            assert len(missed) < COUNT
+            assert told['gd2fs_nvme_errors_total{kind="full"}'] > 0
+            assert client.get("/kv/file") == b"content"
+        assert node.end()[0] == 0
+
+
+@pytest.mark.slow
+def test_a_disk_that_can_only_be_read_is_an_alarm_and_memory_serves_on(folder):
+    with mounted(folder, "size=64m,ro"), serve_with(folder) as node:
+        with Client(node.address, cluster="node") as client:
+            put_all(client)
+            missed, wrong = look(client)
+
+            assert wrong == []
+            assert len(missed) < COUNT
+            told = metrics_of(node)
+            assert told["gd2fs_nvme_failed_places"] == 1
+            assert told["gd2fs_nvme_unwritten_pieces_total"] > 0
+            assert client.ping()[0].nvme_fault != ""
+        assert node.end()[0] == 0
+
+
+@pytest.mark.slow
+def test_a_damaged_disk_gives_misses_and_counts_never_wrong_bytes(folder):
+    with serve_with(folder) as node:
+        with Client(node.address, cluster="node") as client:
+            put_all(client)
+        assert node.end()[0] == 0
+    dice = random.Random(7)
+    files = [each for each in folder.rglob("*") if each.stat().st_size > PAGE_BYTES]
+    for each in files:
+        with each.open("r+b") as file:
+            for at in range(0, each.stat().st_size, 5 * PAGE_BYTES):
+                file.seek(at + dice.randrange(4 * PAGE_BYTES))
+                file.write(b"damaged")
+
+    with serve_with(folder) as node, Client(node.address, cluster="node") as client:
+        missed, wrong = look(client)
+
+        assert wrong == []
+        assert 0 < len(missed) < COUNT
+        told = metrics_of(node)
+        seen = told["gd2fs_corrupt_pieces_total"] + told["gd2fs_nvme_corrupt_headers_total"]
+        assert seen + told["gd2fs_nvme_torn_records_total"] > 0
+        client.pages("kv").drop(keys_of(range(COUNT)))
+        put_all(client)
+        assert look(client) == ([], [])
 
 
 def test_places_are_folders_with_sizes():

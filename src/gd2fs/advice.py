@@ -89,7 +89,7 @@ class Advised:
 
     @property
     def missing(self) -> list[str | bytes]:
-        """Once it is done: the names under which there was nothing, or not all of it."""
+        """Once it is done: the names under which there was not all that was asked for."""
         if self._is_batch:
             call = self._calls[0]
             if Status(call.status) is not Status.OK:

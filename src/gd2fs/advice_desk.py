@@ -142,6 +142,4 @@ class AdviceDesk:
 
 
 def _hint() -> str:
-    return (
-        "advice, paths, namespace, keys, offset, length, timeout_s, wait: see the guide on advice"
-    )
+    return "advice, paths, namespace, keys, offset, length, timeout_s, wait: see the guide"

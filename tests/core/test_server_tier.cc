@@ -321,3 +321,18 @@ TEST_CASE("advice can be cancelled: nothing more is loaded") {
   REQUIRE(eventually([&] { return node.server->counts().store.loading_bytes == 0; }));
   CHECK(node.server->counts().store.loaded_pieces < keys.size());
 }
+
+TEST_CASE("a drop is answered once the disk cannot bring it back") {
+  TieredNode node(true);
+  node.put_all();
+  const std::string keys[] = {"key0"};
+  node.platter->is_held = true;
+
+  const auto drop = node.client->drop_pages("ns", keys, {});
+  CHECK(!drop->wait(100));
+  CHECK(node.has(CHUNKS - 1));  // nobody else waits for it
+  node.platter->is_held = false;
+
+  CHECK(end_of(drop).value == 1);
+  CHECK(!node.has(0));
+}
