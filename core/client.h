@@ -71,7 +71,7 @@ struct CallOptions {
 /// What a caller expects of a file. willneed: it will be read much. dontneed: not any more.
 enum class Advice : std::uint8_t { willneed, dontneed };
 
-/// Which bytes shall be in the memory of their nodes. load: these, once. shed: not these; what is not
+/// Which bytes shall be in their nodes' memory. load: these, once. shed: not these; what is not
 /// on disk then is lost. pin: these, whatever room is needed for. unpin: as the others.
 enum class MemoryWish : std::uint8_t { load = 0, shed = 1, pin = 2, unpin = 3 };
 
@@ -188,9 +188,9 @@ class Client {
   /// miss: as for read.
   virtual OperationRef advise(std::string_view path, Advice advice, std::uint32_t replicas,
                               const CallOptions& options) = 0;
-  /// Of `[offset, offset + length)`, length 0: to the end; on all nodes that have a copy. shed: blocks
+  /// Of `[offset, offset + length)`, length 0: to the end; on all nodes with a copy. shed: blocks
   /// of BLOCK_BYTES that lie wholly in the range; bytes that are to be on disk get there first. ok:
-  /// value = bytes that are in memory now, or that were let go (of all copies). miss: some are lost.
+  /// value = bytes that are in memory now, or were let go (of all copies). miss: some are lost.
   /// full: more than may be would be pinned. gone: no such file.
   virtual OperationRef advise_memory(std::string_view path, MemoryWish wish, std::uint64_t offset,
                                      std::uint64_t length, const CallOptions& options) = 0;

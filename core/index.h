@@ -132,8 +132,8 @@ class Index {
     Status status = Status::ok;  // retry: someone refers to it. miss: it has gone. denied: pinned
     std::uint64_t bytes = 0;     // of the piece, that were in memory
   };
-  /// Takes `[begin, end)` of a piece out of memory; multiples of GRAIN_BYTES, or its end. What is on
-  /// disk can be loaded again; else those bytes are lost. Nobody but the index and the caller refers
+  /// Takes `[begin, end)` of a piece out of memory; multiples of GRAIN_BYTES, or its end. What is
+  /// on disk can be loaded again; else it is lost. Nobody but the index and the caller refers
   /// to it.
   Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end, Allocator& allocator,
             Removed& removed);

@@ -189,8 +189,8 @@ class Store {
   /// Brings a piece into memory whole, unless it is. `done` runs once, on any thread, maybe before
   /// this returns, under no lock: with the whole piece, or miss, or cancelled.
   void load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Done done);
-  /// Takes `[begin, end)` of a piece out of memory, blocks that lie wholly in it. What is on disk can
-  /// be loaded again; else those bytes are lost. Nobody but the store and the caller may refer to
+  /// Takes `[begin, end)` of a piece out of memory, blocks that lie wholly in it. What is on disk
+  /// can be loaded again; else it is lost. Nobody but the store and the caller may refer to
   /// it: retry.
   Index::Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end);
   /// All of it can be had, here or from disk.

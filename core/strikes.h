@@ -1,4 +1,4 @@
-// Strikes: copies on disk that shall never be found again, and are not struck out there yet. Who has
+// Strikes: copies on disk that shall never be found again, and are not struck out yet. Who has
 // dropped something answers once nothing can bring it back.
 #pragma once
 

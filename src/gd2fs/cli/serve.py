@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -192,39 +192,20 @@ def serve(
     Prints one line that starts with `ready`, and ends with status 0 on SIGTERM, or when it was
     asked to leave (`gd2fs drain`) and has handed over what it had.
     """
+    words = dict(locals())
     log_to_stderr(logging.INFO)
-    rules = context.meta.get(RULES)
-    config = NodeConfig.parse(
-        cluster=cluster,
-        listen=listen,
-        memory=memory,
-        peers=peers,
-        name=name,
-        advertise=advertise,
-        arena=arena,
-        admin=admin,
-        threads=threads,
-        zero_copy=zero_copy,
-        shm=shm,
-        congestion=congestion,
-        socket_buffer=socket_buffer,
-        move_rate=move_rate,
-        replicas=replicas,
-        etcd=None
-        if peers is not None and etcd is None
-        else etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key),
-        lease_s=lease,
-        ramp_s=ramp,
-        weight=weight,
-        state_dir=state_dir,
-        nvme=nvme,
-        nvme_rate=nvme_rate,
-        nvme_write=nvme_write,
-        nvme_keep=nvme_keep,
-        rules=rules,
-        rule=rule,
-    )
-    _run(config)
+    rules = words.pop("context").meta.get(RULES)
+    del words["config_file"]
+    _run(NodeConfig.parse(**_joined(words), rules=rules))
+
+
+def _joined(words: dict[str, Any]) -> dict[str, Any]:
+    """The options as ``NodeConfig.parse`` takes them: what is about etcd is one thing."""
+    etcd = words.pop("etcd")
+    access = {key: words.pop(f"etcd_{key}") for key in ("user", "ca", "cert", "key")}
+    is_listed = words["peers"] is not None and etcd is None
+    words["lease_s"], words["ramp_s"] = words.pop("lease"), words.pop("ramp")
+    return words | {"etcd": None if is_listed else etcd_settings(etcd, **access)}
 
 
 def options_of(command: Callable[..., object]) -> dict[str, type]:
