@@ -56,7 +56,7 @@ def parse_advice(body: Any) -> Advice:
             isinstance(value, known[name]) and (is_number or name in fields)
         ):
             raise InvalidRequest(f"`{name}` is unknown, or not what it should be", hint=_hint())
-    advice = Advice(**body)
+    advice = Advice(**{"advice": ""} | body)
     if advice.advice not in WISHES:
         raise InvalidRequest(f"no advice `{advice.advice}`", hint=", ".join(WISHES))
     names = [*advice.paths, *advice.keys]
