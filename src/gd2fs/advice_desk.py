@@ -47,8 +47,14 @@ def parse_advice(body: Any) -> Advice:
         raise InvalidRequest(
             "the body is no JSON object", hint='send {"advice": ..., "paths": [...]}'
         )
-    fields = {"advice": str, "paths": list, "namespace": str, "keys": list, "wait": bool}
-    numbers = {"offset": int, "length": int, "timeout_s": (int, float)}
+    fields: dict[str, Any] = {
+        "advice": str,
+        "paths": list,
+        "namespace": str,
+        "keys": list,
+        "wait": bool,
+    }
+    numbers: dict[str, Any] = {"offset": int, "length": int, "timeout_s": (int, float)}
     known = fields | numbers
     for name, value in body.items():
         is_number = name in numbers and not isinstance(value, bool)
@@ -56,7 +62,8 @@ def parse_advice(body: Any) -> Advice:
             isinstance(value, known[name]) and (is_number or name in fields)
         ):
             raise InvalidRequest(f"`{name}` is unknown, or not what it should be", hint=_hint())
-    advice = Advice(**{"advice": ""} | body)
+    given: dict[str, Any] = {"advice": ""} | body
+    advice = Advice(**given)
     if advice.advice not in WISHES:
         raise InvalidRequest(f"no advice `{advice.advice}`", hint=", ".join(WISHES))
     names = [*advice.paths, *advice.keys]

@@ -66,7 +66,7 @@ def advise(
         print_note(f"{format_bytes(bytes_done)} {DONE[advice]}")
     if missing:
         shown = ", ".join(printable_name(name) for name in missing[:3])
-        raise Miss(f"{len(missing)} of {len(names)} names are not all there: {shown}")
+        raise Miss(shown, f"{len(missing)} of {len(names)} names are not all there")
 
 
 def _begin(
