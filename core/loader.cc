@@ -15,11 +15,12 @@ void Loader::load(const PieceRef& piece, LoadRank rank, StopRef stop, Done done)
     if (!is_refused) {
       LoadRef& load = loads_[piece.get()];
       const bool is_new = load == nullptr;
-      if (is_new) load = std::make_shared<Load>(Load{piece, nullptr, rank, {}});
+      if (is_new) load = std::make_shared<Load>(Load{piece, nullptr, rank, false, {}});
       load->waiters.push_back({std::move(stop), std::move(done)});
-      const bool is_sooner = !is_new && load->warm == nullptr && rank < load->rank;
+      const bool is_sooner = !is_new && rank < load->rank;
       if (is_sooner) load->rank = rank;  // what stands in the other queue is passed over there
-      if (is_new || is_sooner) waiting_[static_cast<std::size_t>(rank)].push_back(load);
+      const bool is_to_stand_in = is_new || (is_sooner && !load->is_begun);
+      if (is_to_stand_in) waiting_[static_cast<std::size_t>(rank)].push_back(load);
     }
   }
   if (is_refused) return done(Status::cancelled, nullptr);
@@ -31,6 +32,7 @@ void Loader::pump() {
     if (begin(load) == Begun::yes) continue;
     {
       const std::lock_guard lock(mutex_);
+      load->is_begun = false;
       waiting_[static_cast<std::size_t>(load->rank)].push_front(load);
       is_starved_ = true;
     }
@@ -54,8 +56,11 @@ Loader::LoadRef Loader::next() {
       const auto rank = static_cast<LoadRank>(queue - waiting_.begin());
       // It stands in two queues when it was asked for again with a better rank.
       const auto known = loads_.find(load->cold.get());
-      if (load->rank != rank || known == loads_.end() || known->second != load) continue;
+      if (load->is_begun || load->rank != rank) continue;
+      if (known == loads_.end() || known->second != load) continue;
+      load->is_begun = true;
       is_wanted = !is_stopped(*load);
+      if (!is_wanted) loads_.erase(known);  // who asks from now on is no waiter of this one
     }
     if (is_wanted) return load;
     finish(load, Status::cancelled, nullptr);

@@ -85,6 +85,7 @@ class Loader {
     PieceRef cold;
     PieceRef warm;  // once it has memory
     LoadRank rank = LoadRank::demand;
+    bool is_begun = false;  // a thread has it; it stands in no queue that counts
     std::vector<Waiter> waiters;
   };
   using LoadRef = std::shared_ptr<Load>;

@@ -499,3 +499,30 @@ TEST_CASE("loads, drops, publications and evictions at once: the right bytes or 
   CHECK(counts.dirty_bytes == 0);
   CHECK(setup.platter->count() == 0);
 }
+
+TEST_CASE("a load that is asked for ahead and then at once is begun once") {
+  Setup setup;
+  const auto store = setup.open();
+  fill_over(*store, THREE_ARENAS);
+  std::atomic<std::size_t> ended{0}, wrong{0};
+  const auto ask = [&](LoadRank rank) {
+    for (int round = 0; round < 20; ++round) {
+      for (std::size_t i = 0; i < THREE_ARENAS; ++i) {
+        const PieceRef page = store->find_page(key(i), false);
+        store->load(page, rank, nullptr, [&, i](Status status, const PieceRef& loaded) {
+          if (status != Status::ok || !is_filled_with(loaded, i)) ++wrong;
+          ++ended;
+        });
+      }
+    }
+  };
+
+  std::thread ahead([&] { ask(LoadRank::ahead); });
+  std::thread advised([&] { ask(LoadRank::advised); });
+  ask(LoadRank::demand);
+  ahead.join();
+  advised.join();
+
+  CHECK(wait_until([&] { return ended == 3 * 20 * THREE_ARENAS; }));
+  CHECK(wrong == 0);
+}
