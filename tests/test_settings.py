@@ -12,6 +12,7 @@ from gd2fs.config import NodeConfig
 from gd2fs.config_file import as_toml, parse_config
 from gd2fs.errors import InvalidRequest
 from gd2fs.node import Node
+from gd2fs.nvme import Nvme, NvmePlace
 from gd2fs.rules import NamespaceRules, RuleSet
 from gd2fs.settings import OPTIONS, Settings, answer, options_of
 
@@ -141,3 +142,15 @@ def test_metrics_have_the_bytes_and_the_quota_of_each_namespace():
     assert 'gd2fs_namespace_quota_bytes{kind="memory",namespace="kv"} 1.048576e+06' in lines
     assert 'gd2fs_namespace_bytes{kind="memory",namespace="kv"} 102400.0' in lines
     assert 'gd2fs_namespace_bytes{kind="memory",namespace=""} 0.0' in lines
+
+
+def test_the_disks_of_a_node_are_shown_as_serve_takes_them():
+    places = (NvmePlace("/mnt/a", 1 << 30), NvmePlace("/mnt/b"))
+    nvme = Nvme(places, write_bytes_per_s=64 << 20, write="through")
+
+    shown = options_of(NodeConfig("c", nvme=nvme))
+
+    assert shown["nvme"] == "/mnt/a:1GiB,/mnt/b"
+    assert shown["nvme_rate"] == "64MiB"
+    assert shown["nvme_write"] == "through"
+    assert shown["nvme_keep"] == "inclusive"

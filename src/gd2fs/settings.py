@@ -17,6 +17,7 @@ from gd2fs.config import MOVE_RATE_MIN, NodeConfig
 from gd2fs.config_file import parse_key
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership.replicas import check_namespace
+from gd2fs.nvme import Nvme
 from gd2fs.rules import NamespaceRules, RuleSet
 from gd2fs.sizes import format_size, parse_bytes
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 POLL_MS = 500  # between two looks whether the node ends
 UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
 NAMES = {"move_bytes_per_s": "move_rate"}
-HIDDEN = ("rules", "etcd")  # shown as tables, and field by field
+HIDDEN = ("rules", "etcd", "nvme")  # shown as tables, and field by field
 
 
 class Server(Protocol):
@@ -198,7 +199,20 @@ def options_of(config: NodeConfig) -> dict[str, Any]:
         for name in ("user", "ca", "cert", "key"):
             if getattr(config.etcd, name):
                 options[f"etcd_{name}"] = getattr(config.etcd, name)
-    return options
+    return options | _nvme_options(config.nvme)
+
+
+def _nvme_options(nvme: Nvme) -> dict[str, Any]:
+    if not nvme.places:
+        return {}
+    places = (
+        each.folder + (f":{format_size(each.bytes_max)}" if each.bytes_max else "")
+        for each in nvme.places
+    )
+    options: dict[str, Any] = {"nvme": ",".join(places)}
+    if nvme.write_bytes_per_s:
+        options["nvme_rate"] = format_size(nvme.write_bytes_per_s)
+    return options | {"nvme_write": nvme.write, "nvme_keep": nvme.keep}
 
 
 def option_name(field_name: str) -> str:
@@ -217,4 +231,8 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules"}
+OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules"} | {
+    "nvme_rate",
+    "nvme_write",
+    "nvme_keep",
+}

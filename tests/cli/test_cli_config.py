@@ -168,3 +168,26 @@ def test_serve_refuses_a_file_that_is_wrong(run, tmp_path, text, words):
 
     assert done.returncode == 1
     assert words in said(done)
+
+
+def test_why_tells_what_is_on_disk_and_a_demotion_can_be_forbidden_at_run_time(tmp_path):
+    options = ["--nvme", f"{tmp_path}/disk:256MiB"]
+    with (
+        Cluster(1, "32MiB", str(tmp_path), name="disk", options=options) as cluster,
+        Client(cluster.cp, cluster=cluster.name, timeout_s=20) as client,
+    ):
+        [reply] = client.settings({"do": "set", "key": "namespace.memory.demote", "value": "none"})
+        assert "settings" in reply.value
+        for number in range(120):  # 30 MiB each
+            for namespace in ("memory", "both"):
+                page = number.to_bytes(4) * (PAGE // 4)
+                while client.pages(namespace).put([f"k{number}"], [page]) != [True]:
+                    pass
+        [kept] = client.why(page=("both", "k0"))
+        [gone] = client.why(page=("memory", "k0"))
+
+    assert kept.value["pieces"] == 1
+    assert kept.value["disk_bytes"] == PAGE
+    assert kept.value["memory_bytes"] == 0
+    assert gone.value["pieces"] == 0
+    assert gone.value["departures"][0]["cause"] == "evicted"

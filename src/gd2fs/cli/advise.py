@@ -10,8 +10,8 @@ from gd2fs import Client
 from gd2fs.advice import WISHES, Advised
 from gd2fs.cli.output import Miss, format_bytes, print_json, print_note, printable_name, progress_of
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption, parse_target
-from gd2fs.config import parse_bytes
 from gd2fs.errors import InvalidRequest
+from gd2fs.sizes import parse_bytes
 
 LOOK_S = 0.1  # between two looks at how far it is
 DONE = {"willneed": "in memory", "pin": "pinned", "dontneed": "let go", "unpin": "unpinned"}
