@@ -1,6 +1,7 @@
 #include "scan.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "../checksum.h"
@@ -56,9 +57,54 @@ class Window {
   std::uint64_t read_errors_ = 0;
 };
 
+/// The first grains of headers that are likely to come: records in a row are mostly of one length.
+class Guesses {
+ public:
+  Guesses(DiskIo& io, int file) : io_(io), file_(file) {}
+
+  /// The grain at `from`, read with those that follow at that distance. Empty: it cannot be read.
+  std::span<const std::byte> at(std::uint64_t from, std::uint64_t stride, std::uint64_t end) {
+    for (Guess& each : guesses_)
+      if (each.is_read && each.at == from) return each.grain.span();
+    load(from, stride, end);
+    return guesses_[0].is_read ? guesses_[0].grain.span() : std::span<std::byte>{};
+  }
+
+ private:
+  struct Guess {
+    GrainBuffer grain{GRAIN_BYTES};
+    std::uint64_t at = 0;
+    bool is_read = false;
+  };
+
+  void load(std::uint64_t from, std::uint64_t stride, std::uint64_t end) {
+    Latch latch(guesses_.size());
+    for (std::size_t i = 0; i < guesses_.size(); ++i) {
+      Guess& guess = guesses_[i];
+      guess.at = from + i * stride;
+      guess.is_read = false;
+      if (guess.at + GRAIN_BYTES > end) {
+        latch.arrive(0);
+        continue;
+      }
+      const iovec run{guess.grain.span().data(), GRAIN_BYTES};
+      transfer(io_, IoKind::read, file_, guess.at, {run}, [&latch, &guess](int error) {
+        guess.is_read = error == 0;
+        latch.arrive(error);
+      });
+    }
+    latch.wait();
+  }
+
+  DiskIo& io_;
+  const int file_;
+  std::array<Guess, 8> guesses_;
+};
+
 class Scanner {
  public:
-  Scanner(DiskIo& io, int file, std::uint64_t bytes) : window_(io, file, bytes) {}
+  Scanner(DiskIo& io, int file, std::uint64_t bytes)
+      : window_(io, file, bytes), guesses_(io, file) {}
 
   ScannedSegment run() {
     std::uint64_t at = read_front() ? FRONT_BYTES : window_.end();
@@ -96,9 +142,19 @@ class Scanner {
     return decode_record(window_.at(at, bytes, ahead_bytes), found_.id, at);
   }
 
+  bool is_worth_guessing() const noexcept {
+    return found_.is_sealed && last_bytes_ > SMALL_RECORD_BYTES;
+  }
+
+  std::optional<RecordHead> guessed_at(std::uint64_t at) {
+    const auto grain = guesses_.at(at, last_bytes_, window_.end());
+    auto head = decode_record(grain, found_.id, at);
+    return head ? head : header_at(at, 0);  // of more than a grain, or wrong
+  }
+
   /// Where the next one may be.
   std::uint64_t step(std::uint64_t at) {
-    auto head = header_at(at, ahead());
+    auto head = is_worth_guessing() ? guessed_at(at) : header_at(at, ahead());
     if (!head || head->bytes() > window_.end() - at) return search(at);
     found_.serial_max = std::max(found_.serial_max, head->serial);
     last_bytes_ = head->bytes();
@@ -134,6 +190,7 @@ class Scanner {
   }
 
   Window window_;
+  Guesses guesses_;
   ScannedSegment found_;
   std::uint64_t last_bytes_ = 0;
 };

@@ -15,6 +15,7 @@ def outcome(*rates):
     return Outcome(
         is_uring=True,
         is_direct=True,
+        is_huge=False,
         rounds=tuple(Round(*each) for each in rates),
         written=1e9,
         scanned_records=256,

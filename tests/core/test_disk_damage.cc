@@ -72,6 +72,32 @@ TEST_CASE("a header with a flipped bit costs its record alone") {
     CHECK(read_now(*disk, found.second, tag) == Status::ok);
 }
 
+TEST_CASE("among large records of many lengths, too, each is found but the damaged one") {
+  const Folder folder;
+  const DiskOptions options = disk_options(folder, 64 * MiB);
+  std::mt19937 random(8);
+  {
+    const auto disk = open_disk(options);
+    for (std::uint64_t mark = 1; mark <= 80; ++mark) {
+      const std::uint64_t length = mark % 20 < 12 ? 200'000 : 130'000 + random() % 500'000;
+      REQUIRE(write_now(*disk, mark, length).status == Status::ok);
+    }
+  }
+  const auto path = files_of(folder)[0];
+  Bytes bytes = load(path);
+  bytes[record_at(bytes, 6) + 40] ^= 1;
+  store(path, bytes);
+  Visited visited;
+
+  const auto disk = open_disk(options, visited);
+
+  CHECK(visited.order.size() == 79);
+  CHECK(visited.pieces.count(7) == 0);
+  CHECK(disk->counts().corrupt_headers == 1);
+  for (const auto& [tag, found] : visited.pieces)
+    CHECK(read_now(*disk, found.second, tag) == Status::ok);
+}
+
 TEST_CASE("a segment whose head is damaged is known by its seal") {
   const Folder folder;
   fill(folder);

@@ -76,13 +76,14 @@ def report(outcome: Outcome) -> list[str]:
     kind = "direct" if outcome.is_direct else "cached (this file system refuses direct I/O)"
     mark = "✓" if outcome.ratio >= RATIO_TARGET else "✗"
     scan_mark = "✓" if outcome.scan_s_per_tib <= SCAN_TARGET_S else "✗"
+    pages = "huge pages" if outcome.is_huge else "small pages"
     fio = statistics.median(each.fio for each in outcome.rounds)
     verified = statistics.median(each.verified for each in outcome.rounds)
     plain = statistics.median(each.plain for each in outcome.rounds)
     ratios = " ".join(f"{each.verified / each.fio:.2f}" for each in outcome.rounds)
     return [
         f"{way}, {kind}; medians of {len(outcome.rounds)} rounds",
-        f"fio, random reads         {fio / 1e9:8.2f} GB/s",
+        f"fio, random reads         {fio / 1e9:8.2f} GB/s   into {pages}",
         f"records, verified         {verified / 1e9:8.2f} GB/s   ratio {outcome.ratio:.2f}"
         f"   target {RATIO_TARGET:.2f} {mark}   ({ratios})",
         f"records, unverified       {plain / 1e9:8.2f} GB/s   ratio {outcome.plain_ratio:.2f}",

@@ -22,6 +22,8 @@ class Fio:
         block_bytes: Of one read.
         depth: Reads in flight.
         is_uring: By io_uring, or by so many threads, as the tier does it.
+        is_huge: Into huge pages, as the tier does it where there are any: larger requests to the
+            device, and fewer of them.
 
     Raises:
         InvalidRequest: fio is not installed.
@@ -29,7 +31,14 @@ class Fio:
     """
 
     def __init__(
-        self, folder: Path, *, file_bytes: int, block_bytes: int, depth: int, is_uring: bool
+        self,
+        folder: Path,
+        *,
+        file_bytes: int,
+        block_bytes: int,
+        depth: int,
+        is_uring: bool,
+        is_huge: bool,
     ) -> None:
         found = shutil.which("fio")
         if found is None:
@@ -40,6 +49,7 @@ class Fio:
         self._block_bytes = block_bytes
         self._depth = depth
         self._is_uring = is_uring
+        self._memory = ["--iomem=shmhuge", "--hugepage-size=2m"] if is_huge else []
         self._run("write", ["--iodepth=1", "--ioengine=psync"], seconds=0)
 
     def read(self, seconds: float) -> float:
@@ -49,7 +59,7 @@ class Fio:
             ways = ["--ioengine=io_uring", f"--iodepth={depth}"]
         else:
             ways = ["--ioengine=psync", "--thread", f"--numjobs={depth}"]
-        return self._run("randread", ways, seconds=seconds)
+        return self._run("randread", [*ways, *self._memory], seconds=seconds)
 
     def close(self) -> None:
         """Remove the file."""

@@ -19,6 +19,8 @@ SCAN_TARGET_S = 60  # of 1 TiB of records of 4 MiB
 TIB = 1 << 40
 SPACE_FACTOR = 3  # fio's file, the log, and what the log keeps spare
 SPARE_BYTES = 4 << 30
+HUGE_PAGE_BYTES = 2 << 20
+HUGE_ARENAS = ("auto", "hugetlb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Outcome:
 
     is_uring: bool
     is_direct: bool
+    is_huge: bool
     rounds: tuple[Round, ...]
     written: float
     scanned_records: int
@@ -110,6 +113,9 @@ def _measure(settings: Settings, folder: Path, tell: Callable[[str], None]) -> O
         io=settings.io,
         arena=settings.arena,
     )
+    is_huge = settings.arena in HUGE_ARENAS and _has_huge_pages(
+        settings.depth * settings.record_bytes
+    )
     tell("filling fio's file")
     fio = Fio(
         folder,
@@ -117,6 +123,7 @@ def _measure(settings: Settings, folder: Path, tell: Callable[[str], None]) -> O
         block_bytes=settings.record_bytes,
         depth=settings.depth,
         is_uring=reader.is_uring,
+        is_huge=is_huge,
     )
     rounds = []
     for count in range(settings.rounds):
@@ -134,9 +141,18 @@ def _measure(settings: Settings, folder: Path, tell: Callable[[str], None]) -> O
     return Outcome(
         is_uring=reader.is_uring,
         is_direct=reader.is_direct,
+        is_huge=is_huge,
         rounds=tuple(rounds),
         written=reader.written_bytes_per_s,
         scanned_records=records,
         scanned_bytes=scanned_bytes,
         scan_ms=scan_ms,
     )
+
+
+def _has_huge_pages(wanted_bytes: int) -> bool:
+    """Whether fio can have as many as the reader, which has its own by now."""
+    for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("HugePages_Free:"):
+            return int(line.split()[1]) * HUGE_PAGE_BYTES >= wanted_bytes + HUGE_PAGE_BYTES
+    return False
