@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t TELL_MS = 1'000;
 constexpr std::int64_t PAUSE_MIN_MS = 200;
-constexpr std::int64_t PAUSE_MAX_MS = 5'000;
+constexpr std::int64_t PAUSE_MAX_MS = 1'000;
 
 }  // namespace
 

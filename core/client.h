@@ -59,7 +59,7 @@ struct CallOptions {
   std::uint32_t replicas = 0;     // create, put: copies of its bytes; 0: as its namespace has
   std::uint8_t eviction_class =
       EVICTION_CLASSES;       // puts and writes; that one: as its namespace has
-  std::string tags{};           // puts and writes: for the site's rule, TAGS_BYTES_MAX at most
+  std::string tags{};         // puts and writes: for the site's rule, TAGS_BYTES_MAX at most
   bool if_absent = false;     // create: conflict when it is there
   std::uint64_t if_gen = 0;   // write: only into this generation of the file, else gone; 0: any
   bool is_verifying = false;  // views: sum every block where it lies before they are given out

@@ -25,6 +25,7 @@ struct Move {
   std::uint8_t replicas = 0;     // that it shall have; 0: as the namespace has
   std::int64_t deadline_ms = 0;  // 0: none of its own
   bool is_owner = false;         // this node is one
+  std::uint64_t pass = 0;        // which walk has found it
   std::size_t waiting_count = 0;
   std::size_t refused_count = 0;  // they will not have it: it is older than all they have
   std::size_t missing_count = 0;  // they do not have it now

@@ -169,6 +169,10 @@ std::vector<FileWrite::Copy> FileWrite::copies_to_make() {
     std::vector<std::uint32_t> order;
     if (wanted > 0)
       order = routes_->placement.owners(path_, piece.chunk, std::min(replicas_, count));
+    const bool is_short =
+        piece.asked != 0 || std::any_of(order.begin(), order.end(), [&](std::uint32_t owner) {
+          return routes_->links[owner]->is_down();
+        });
     const std::size_t before = copies.size();
     for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
       if (rank == order.size()) order = routes_->placement.owners(path_, piece.chunk, count);
@@ -180,7 +184,7 @@ std::vector<FileWrite::Copy> FileWrite::copies_to_make() {
         if (piece.refused == 0) lost_ = {Status::unavailable, node};
         continue;
       }
-      copies.push_back({at, rank, node});
+      copies.push_back({at, rank, node, is_short});
       --wanted;
     }
     if (copies.size() != before || wanted == 0) continue;
@@ -224,6 +228,7 @@ void FileWrite::add_offer(const Copy& copy, Sent& request) const {
   item.sink = facts_.replicas;
   item.ttl_s = facts_.ttl_s;
   item.flags |= wire::class_flags(options().eviction_class);
+  if (copy.is_short) item.flags |= wire::ITEM_SHORT;
   BufferCursor memory = piece.memory;
   request.rpc->add(std::move(item), memory, piece.length);
 }

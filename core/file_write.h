@@ -44,6 +44,7 @@ class FileWrite : public RecordCall {
     std::size_t piece = 0;
     std::size_t rank = 0;  // in the order of its chunk
     std::size_t node = 0;
+    bool is_short = false;  // an owner of the piece was passed over
   };
   /// The request that is being filled for one node.
   struct Open {

@@ -144,7 +144,7 @@ void Mover::begin_map(const ClusterViewRef& view) {
   pause_ms_ = PAUSE_MIN_MS;
   courier_.forget_faults();
   found_.clear();
-  pass_ = Pass{};
+  new_pass();
   next_pass_ms_ = applied_ms_;
 }
 
@@ -153,7 +153,7 @@ void Mover::take_arrival(const NodeId& node, std::uint64_t boot) {
   const bool is_fixed = view_->map.provider == wire::Provider::fixed;
   if (!is_fixed || node == node_.id || !is_member(view_->map, node)) return;
   std::uint64_t& known = boots_[node];
-  if (boot <= known) return;
+  if (boot == known) return;  // told twice. A clock may have been set back: not `<`
   known = boot;
   if (std::find(returned_.begin(), returned_.end(), node) == returned_.end())
     returned_.push_back(node);
@@ -162,7 +162,7 @@ void Mover::take_arrival(const NodeId& node, std::uint64_t boot) {
   pause_ms_ = PAUSE_MIN_MS;
   courier_.forget_faults();
   found_.clear();
-  pass_ = Pass{};
+  new_pass();
   next_pass_ms_ = applied_ms_;
 }
 
@@ -172,11 +172,16 @@ bool Mover::is_due(std::int64_t now_ms) const {
   return !pass_.is_running && now_ms >= next_pass_ms_;
 }
 
+void Mover::new_pass() {
+  pass_ = Pass{};
+  pass_.number = ++last_pass_;
+}
+
 void Mover::begin_pass(std::int64_t now_ms) {
   if (is_late_.load()) settled_epoch_ = 0;
   is_late_ = false;
   next_pass_ms_ = NEVER_MS;
-  pass_ = Pass{};
+  new_pass();
   pass_.is_running = true;
   pass_.returned = returned_;
   pass_.began_ms = now_ms;
@@ -294,6 +299,7 @@ bool Mover::bring(const Found& found, const MovePlan& plan) {
   move->idle_ms = (now_ns - std::min(now_ns, found.used_ns)) / 1'000'000;
   move->replicas = found.piece->replicas();
   move->is_owner = plan.is_owner;
+  move->pass = pass_.number;
   move->missing_count = plan.targets.size() - reachable.size();
   move->done = [this](Move& ended) { moved(ended); };
   for (const NodeId& target : reachable) courier_.send(move, target);
@@ -309,8 +315,10 @@ void Mover::moved(Move& move) {
     return;
   }
   settle(*move.piece, move.epoch, is_handed_over);
-  pass_.unsettled -= std::min<std::uint64_t>(pass_.unsettled, 1);
-  pass_.unsettled_bytes -= std::min(pass_.unsettled_bytes, move.piece->length());
+  if (move.pass == pass_.number) {  // else this pass has seen it, or will
+    pass_.unsettled -= std::min<std::uint64_t>(pass_.unsettled, 1);
+    pass_.unsettled_bytes -= std::min(pass_.unsettled_bytes, move.piece->length());
+  }
   if (is_handed_over) let_go(move.piece);
 }
 

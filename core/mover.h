@@ -64,6 +64,7 @@ class Mover {
 
   /// One walk through everything.
   struct Pass {
+    std::uint64_t number = 0;  // another one for each
     bool is_running = false;
     Cursor cursor;
     std::int64_t began_ms = 0;
@@ -91,6 +92,7 @@ class Mover {
 
   void begin_map(const ClusterViewRef& view);
   bool is_due(std::int64_t now_ms) const;
+  void new_pass();
   void begin_pass(std::int64_t now_ms);
   void step();
   bool has_work() const;
@@ -123,6 +125,7 @@ class Mover {
   bool is_member_ = false;
   std::int64_t applied_ms_ = 0;
   Pass pass_;
+  std::uint64_t last_pass_ = 0;
   std::deque<Found> found_;
   std::size_t loading_count_ = 0;          // found on disk, and being brought into memory
   std::map<NodeId, std::uint64_t> boots_;  // of nodes that have begun anew

@@ -47,6 +47,7 @@ class PageBatch : public Call {
     std::uint16_t rank;                   // of whom it is asked, in the page's order
     std::uint32_t other = Hedge::NOBODY;  // the slot of who may have it too
     bool is_range = false;
+    bool is_short = false;  // of a put: an owner of the page was passed over
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
@@ -172,6 +173,10 @@ void PageBatch::route_put(std::uint32_t page, ByNode& by_node) {
   std::size_t wanted =
       replicas_ - std::min<std::size_t>(entry.outcome.copies + entry.refused, replicas_);
   auto order = routes_->placement.owners(names_[page], 0, std::min(replicas_, count));
+  const bool is_short =
+      entry.asked != 0 || std::any_of(order.begin(), order.end(), [&](std::uint32_t owner) {
+        return routes_->links[owner]->is_down();
+      });
   bool is_routed = false;
   for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
     if (rank == order.size()) order = routes_->placement.owners(names_[page], 0, count);
@@ -181,8 +186,10 @@ void PageBatch::route_put(std::uint32_t page, ByNode& by_node) {
       entry.asked |= rank_bit(rank);
       continue;
     }
-    by_node[order[rank]].push_back(
-        {.page = page, .rank = static_cast<std::uint16_t>(rank), .bytes = bytes_of(page)});
+    by_node[order[rank]].push_back({.page = page,
+                                    .rank = static_cast<std::uint16_t>(rank),
+                                    .is_short = is_short,
+                                    .bytes = bytes_of(page)});
     is_routed = true;
     --wanted;
   }
@@ -285,6 +292,7 @@ void PageBatch::add(Sent& request, const Part& part) {
     item.ttl_s = options().ttl_s;
     item.flags |= wire::class_flags(options().eviction_class);
     if (!network().options().is_verifying) item.flags |= wire::ITEM_NO_VERIFY;
+    if (part.is_short) item.flags |= wire::ITEM_SHORT;
   } else if (replicas_ > 1) {
     request.others.push_back(part.other);
   }

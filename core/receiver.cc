@@ -38,8 +38,9 @@ std::uint64_t idle_ms_of(std::uint32_t sink) { return (sink >> 8) * wire::IDLE_S
 
 /// By which map the piece was brought here. One that was moved is looked at again: whether its
 /// mover has lived to bring it to all others is not known.
-std::uint64_t writer_epoch(const Node& node, const wire::RequestHead& head) {
-  if (head.priority == wire::PRIORITY_MOVE) return 0;
+/// So is one whose writer has passed over an owner: that one shall have it too.
+std::uint64_t writer_epoch(const Node& node, const wire::RequestHead& head, std::uint16_t flags) {
+  if (head.priority == wire::PRIORITY_MOVE || (flags & wire::ITEM_SHORT) != 0) return 0;
   return head.map_epoch != 0 ? head.map_epoch : node.mover->epoch();
 }
 
@@ -116,7 +117,7 @@ void Receiver::reserve(Offer& offer, std::size_t index) {
                                             .length = wanted.length,
                                             .ttl_s = wanted.ttl_s,
                                             .replicas = replicas_of(wanted.sink),
-                                            .epoch = writer_epoch(node_, head),
+                                            .epoch = writer_epoch(node_, head, wanted.flags),
                                             .idle_ms = is_moved ? idle_ms_of(wanted.sink) : 0,
                                             .eviction_class = wire::class_of(wanted.flags),
                                             .is_moved = is_moved});

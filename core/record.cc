@@ -392,9 +392,36 @@ std::optional<Records::Move> move_of(const MapHistory& history, std::string_view
   return Records::Move::refresh;
 }
 
+/// The same for a list: owners that have begun anew shall have it again. Its home brings it to its
+/// backups; a home that has nothing is told of it by the first backup that still has it.
+std::optional<Records::Move> move_back(const MapHistory& history, std::string_view path,
+                                       RecordShard::Entry& entry,
+                                       const std::vector<NodeId>& returned) {
+  if (entry.settled_epoch == history.epoch()) return {};
+  const auto has_returned = [&](const Member& each) {
+    return std::find(returned.begin(), returned.end(), each.id) != returned.end();
+  };
+  const std::vector<Member> owners = history.owners(path);
+  if (owners.size() > 1 && std::any_of(owners.begin(), owners.end(), has_returned)) {
+    if (owners.front().is_same(history.self())) return Records::Move::refresh;
+    const auto first = std::find_if_not(owners.begin(), owners.end(), has_returned);
+    const bool is_teller = first != owners.end() && first->is_same(history.self());
+    if (is_teller && has_returned(owners.front())) return Records::Move::touch;
+  }
+  entry.settled_epoch = history.epoch();
+  return {};
+}
+
 }  // namespace
 
-void Records::walk(Walk& walk, std::vector<Moving>& out) {
+void Records::unsettle() {
+  for (const auto& shard : state_->shards) {
+    const std::lock_guard lock(shard->mutex);
+    for (auto& [path, entry] : shard->records()) entry.settled_epoch = 0;
+  }
+}
+
+void Records::walk(Walk& walk, const std::vector<NodeId>& returned, std::vector<Moving>& out) {
   if (walk.shard >= state_->shards_count) {
     walk.is_done = true;
     return;
@@ -409,11 +436,13 @@ void Records::walk(Walk& walk, std::vector<Moving>& out) {
     RecordShard::Entry& entry = at->second;
     ++walk.seen_count;
     walk.after = path;
-    const std::optional<Move> move = move_of(*history, path, entry, shard.is_valid(path, entry));
+    const bool is_valid = shard.is_valid(path, entry);
+    const std::optional<Move> move = history->is_static() && is_valid
+                                         ? move_back(*history, path, entry, returned)
+                                         : move_of(*history, path, entry, is_valid);
     if (move) out.push_back({path, *move});
     // Nobody can use it any more.
-    const bool is_over =
-        !move && !shard.is_valid(path, entry) && !history->was_owner_since(path, entry.valid_epoch);
+    const bool is_over = !move && !is_valid && !history->was_owner_since(path, entry.valid_epoch);
     if (is_over) {
       shard.erase(at++, Mark::none);
       continue;
@@ -448,7 +477,9 @@ void Records::drop_moved(std::string_view path) {
   RecordShard& shard = state_->of(path);
   const std::lock_guard lock(shard.mutex);
   const auto at = shard.records().find(path);
-  if (at != shard.records().end() && !shard.is_valid(path, at->second)) shard.erase(at, Mark::none);
+  if (at == shard.records().end()) return;
+  if (!shard.is_valid(path, at->second)) return shard.erase(at, Mark::none);
+  if (shard.history()->is_static()) at->second.settled_epoch = shard.epoch();
 }
 
 }  // namespace gd2fs

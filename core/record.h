@@ -114,7 +114,10 @@ class Records {
     bool is_done = false;
   };
   /// Looks at some records and adds to `out` those that have to move. Drops what nobody can use.
-  void walk(Walk& walk, std::vector<Moving>& out);
+  /// `returned`: nodes of a list that have begun anew, with nothing.
+  void walk(Walk& walk, const std::vector<NodeId>& returned, std::vector<Moving>& out);
+  /// Of no record is it known any more that all its owners have it.
+  void unsettle();
   /// Notes of some records that they count up to now, before the maps that show it are forgotten.
   void renew(Walk& walk);
   /// Its new owners have it: forgets it, unless this node is one of them.

@@ -213,7 +213,11 @@ bool RecordKeeper::take_pull(const std::string& path, Work& work, std::int64_t n
                              Effects& effects) {
   const Pull::End how = work.pull->end();
   if (how == Pull::End::none) return false;
-  if (how == Pull::End::record) records_.learn(path, *work.pull->full());
+  if (how == Pull::End::record) {
+    records_.learn(path, *work.pull->full());
+    // Of the list's others that have begun anew, some may want it from here.
+    if (!returned_.empty()) has_left_ = true;
+  }
   if (how == Pull::End::absent) records_.learn_absent(path);
   const bool may_return = work.pull->may_be_known_later();
   work.pull.reset();
@@ -386,6 +390,22 @@ void RecordKeeper::renew(std::int64_t now_ms) {
   renew_at_ms_ = is_over ? NEVER : now_ms + 1;
 }
 
+void RecordKeeper::take_arrival(const NodeId& node, std::uint64_t boot, std::int64_t now_ms,
+                                Effects& effects) {
+  const auto members = history_->members();
+  const bool is_listed = std::any_of(members.begin(), members.end(),
+                                     [&](const Member& each) { return each.id == node; });
+  if (!history_->is_static() || !is_listed || node == history_->self().id) return;
+  const auto [known, is_new] = boots_.try_emplace(node, boot);
+  if (!is_new && known->second == boot) return;
+  known->second = boot;
+  if (is_new) returned_.push_back(node);
+  records_.unsettle();
+  walk_ = {};
+  walk_count_ = records_.count();
+  settle(now_ms, effects);
+}
+
 /// Moves records in small steps: the new owners are told, those that cannot be are tried again.
 void RecordKeeper::settle(std::int64_t now_ms, Effects& effects) {
   if (!lease_.is_good(now_ms)) return;
@@ -396,7 +416,7 @@ void RecordKeeper::settle(std::int64_t now_ms, Effects& effects) {
   }
   while (!walk_.is_done && moving_ < MOVING_MAX) {
     std::vector<Records::Moving> found;
-    records_.walk(walk_, found);
+    records_.walk(walk_, returned_, found);
     walk_at_ms_ = now_ms + times_.settle_ms;
     for (const Records::Moving& each : found) move(each, now_ms, effects);
     if (!found.empty()) return;

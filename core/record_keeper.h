@@ -102,6 +102,8 @@ class RecordKeeper {
   /// To a question; exactly one for each, at its deadline at the latest.
   void answered(std::uint64_t number, const PeerAnswer& answer, std::int64_t now_ms,
                 Effects& effects);
+  /// A node of the list has begun anew, with nothing in memory: it gets what it owns again.
+  void take_arrival(const NodeId& node, std::uint64_t boot, std::int64_t now_ms, Effects& effects);
   /// Deadlines, and what is to be asked again. At `next_ms` at the latest.
   void tick(std::int64_t now_ms, Effects& effects);
   std::int64_t next_ms() const;
@@ -185,8 +187,10 @@ class RecordKeeper {
   std::size_t moving_ = 0;      // on their way
   bool has_left_ = false;       // some could not be moved: another walk is due
   std::int64_t walk_at_ms_ = 0;
-  Records::Walk renewal_;            // over the maps
-  std::uint64_t renewal_epoch_ = 0;  // of the map when it began
+  std::vector<NodeId> returned_;           // of a list, that have begun anew
+  std::map<NodeId, std::uint64_t> boots_;  // theirs
+  Records::Walk renewal_;                  // over the maps
+  std::uint64_t renewal_epoch_ = 0;        // of the map when it began
   std::int64_t renew_at_ms_ = 0;
 };
 

@@ -119,6 +119,12 @@ void RecordService::take_map(const wire::Map& map, bool is_gap) {
   });
 }
 
+void RecordService::take_arrival(const NodeId& node, std::uint64_t boot) {
+  run([&](RecordKeeper& keeper, std::int64_t now_ms, Effects& effects) {
+    keeper.take_arrival(node, boot, now_ms, effects);
+  });
+}
+
 MapHistoryRef RecordService::history() const {
   const std::lock_guard lock(mutex_);
   return history_;

@@ -50,6 +50,8 @@ class RecordService {
   wire::ResponseItem pull(const wire::Item& item, std::uint64_t epoch, wire::Bytes& part);
 
   /// Records that are still to be looked at, or to be moved, since the map has changed.
+  /// A node of the list has begun anew.
+  void take_arrival(const NodeId& node, std::uint64_t boot);
   std::size_t left_count() const;
   /// Nothing is called back from here on.
   void close();

@@ -78,7 +78,7 @@ class Region {
   // Guards: everything below. Held for arithmetic only.
   mutable std::mutex mutex_;
   std::uint64_t base_;
-  std::uint32_t first_ = 0;  // the block at the lowest address
+  std::uint32_t first_ = 0;       // the block at the lowest address
   std::uint32_t claimed_ = NONE;  // the last one that was: the next one mostly lies behind it
   std::uint32_t unused_ = NONE;
   std::uint32_t rows_ = 0;

@@ -216,6 +216,7 @@ std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::I
 wire::ResponseItem SmallRequest::confirm(Node& node, const wire::Item& item) {
   if (!item.name.empty()) {
     node.peers.look_now(node_id(item.name));
+    node.record_service.take_arrival(node_id(item.name), item.offset);
     node.mover->note_arrival(node_id(item.name), item.offset);
   }
   return node.record_service.confirm(item);

@@ -408,7 +408,7 @@ std::int64_t Stream::tick(std::int64_t now) {
   next = std::min(next, expire_held(now));
   if (has_expired && is_silent(now)) {
     link_.node_silent();
-  } else if (has_expired) {
+  } else if (has_expired && state_ == State::ready) {
     flush();
   }
   next = std::min({next, watch_silence(now), watch_node(now)});

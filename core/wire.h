@@ -170,6 +170,7 @@ inline constexpr std::uint16_t ITEM_RANGE =
     256;  // GET: what the page has of these bytes, perhaps none
 inline constexpr std::uint16_t ITEM_NAMESPACE = 64;   // DROP, LIST: the name is a whole namespace
 inline constexpr std::uint16_t ITEM_REPLICAS = 512;   // CREATE: of a file that is there, only these
+inline constexpr std::uint16_t ITEM_SHORT = 512;      // OFFER: an owner was passed over
 inline constexpr std::uint16_t ITEM_DONTNEED = 1024;  // ADVISE: the copy here may go
 // ADVISE: this range shall be in memory here; with ITEM_DONTNEED: out of it. ITEM_PIN: it shall be
 // there, and stay; with ITEM_DONTNEED: it need not stay.

@@ -461,3 +461,18 @@ TEST_CASE("pages survive a path that dies, too") {
   for (const ItemOutcome& item : end_of(got).items) CHECK(item.status == Status::ok);
   CHECK(room == values);
 }
+
+TEST_CASE("deadlines that pass before there is a stream end their calls, and nothing else") {
+  LocalCluster cluster(3);
+  Memory value = random_bytes(8'000, 1);
+  const std::vector<std::string> keys{"a", "b", "c", "d", "e", "f", "g", "h"};
+  const std::vector<Buffer> from(keys.size(), whole(value));
+  for (int round = 0; round < 40; ++round) {
+    auto client = cluster.client();
+    std::vector<OperationRef> calls;
+    for (int call = 0; call < 100; ++call)
+      calls.push_back(client->put_pages("ns", keys, from, {.timeout_ms = 1}));
+    for (const OperationRef& call : calls) end_of(call);
+    CHECK(end_of(client->put_pages("ns", keys, from, {})).items[0].status != Status::unavailable);
+  }
+}

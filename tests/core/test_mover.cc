@@ -173,6 +173,38 @@ TEST_CASE("a node of a list that was away while another one began anew is told o
   CHECK(Asker(cluster).missing() == 0);
 }
 
+TEST_CASE("an owner that a writer has passed over gets its copy, and who stood in for it lets go") {
+  MovingCluster cluster(3, 3, 2);
+  {
+    Asker asker(cluster);
+    for (std::size_t number = 0; number < PAGES; ++number) {
+      const std::vector<std::size_t> owners = cluster.owners(name_of(number));
+      const std::size_t other = 3 - owners[0] - owners[1];
+      wire::Item item = page_item(number);
+      item.flags |= wire::ITEM_SHORT;
+      for (const std::size_t at : {owners[0], other}) {
+        const Status put = asker.node(at).put(item, random_bytes(PAGE_BYTES, number));
+        REQUIRE((put == Status::ok || put == Status::have));
+      }
+    }
+  }
+  CHECK(eventually([&] { return cluster.pages() == 2 * PAGES; }));
+  REQUIRE(cluster.is_settled());
+  CHECK(Asker(cluster).missing() == 0);
+}
+
+TEST_CASE("a node of a list whose clock was set back gets its copies again") {
+  MovingCluster cluster(2, 2, 2, 64 * MiB, wire::Provider::fixed);
+  fill(cluster);
+  for (const std::uint64_t later : {1'000u, 500u}) {
+    cluster.stop(0);
+    ServerOptions options = cluster.options_of(0);
+    options.boot += later;
+    cluster.start(0, options);
+    CHECK(eventually([&] { return cluster.pages() == 2 * PAGES; }));
+  }
+}
+
 TEST_CASE("more copies and fewer copies, by the map") {
   MovingCluster cluster(3, 3, 1);
   fill(cluster);

@@ -346,6 +346,44 @@ TEST_CASE("records go to the homes that a new map gives them, without being aske
   CHECK(nodes[1].counts().records == moved);
 }
 
+TEST_CASE("under a list, nodes that come back empty in turn have all their records again") {
+  constexpr std::size_t COUNT = 200;
+  Nodes nodes(3, wire::Provider::fixed, 2);
+  const MapHistory history({}, nodes.map(), 0);
+  std::vector<std::size_t> records_of(3), home_of(COUNT);
+  const auto path_of = [](std::size_t index) { return "/ns/" + std::to_string(index); };
+  const auto owner = [&](std::size_t index, std::size_t rank) {
+    const Member member = history.owners(path_of(index)).at(rank);
+    for (std::size_t node = 0; node < 3; ++node)
+      if (member.id == node_id(Nodes::name(node))) return node;
+    return std::size_t{3};
+  };
+  for (std::size_t index = 0; index < COUNT; ++index) {
+    home_of[index] = owner(index, 0);
+    ++records_of[home_of[index]];
+    ++records_of[owner(index, 1)];
+    RawPeer home = nodes.peer(home_of[index]);
+    REQUIRE(settled([&] { return create(home, path_of(index)); }).status == Status::ok);
+  }
+  for (std::size_t node = 0; node < 3; ++node) {
+    nodes.stop(node);
+    nodes.start(node);
+    CHECK(eventually([&] {
+      bool is_settled = nodes[node].counts().records == records_of[node];
+      for (std::size_t each = 0; each < 3; ++each)
+        is_settled = is_settled && nodes[each].counts().records_left == 0;
+      return is_settled;
+    }));
+  }
+  std::size_t found = 0;
+  for (std::size_t index = 0; index < COUNT; ++index) {
+    RawPeer home = nodes.peer(home_of[index]);
+    const auto seen = settled([&] { return look(home, path_of(index)).answer; });
+    found += seen.status == Status::ok ? 1 : 0;
+  }
+  CHECK(found == COUNT);
+}
+
 TEST_CASE("records outlast any number of maps that come before all of them have moved") {
   constexpr std::size_t COUNT = 2'000;
   Nodes nodes(3, wire::Provider::etcd, 2);

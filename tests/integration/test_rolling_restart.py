@@ -11,6 +11,7 @@ PAGE_BYTES = 32 << 10
 PAGES = 300
 FILL_S = 30.0
 
+PATHS = [f"/files/{number}" for number in range(60)]
 KEYS = [f"key{number}" for number in range(PAGES)]
 VALUES = [number.to_bytes(4, "big") * (PAGE_BYTES // 4) for number in range(PAGES)]
 
@@ -20,7 +21,8 @@ def test_every_node_may_be_restarted_in_turn(tmp_path):
         Cluster(3, "64MiB", str(tmp_path), arena="plain", options=["--replicas", "2"]) as cluster,
         Client(cluster.cp, cluster=cluster.name) as client,
     ):
-        client.put("/files/one", VALUES[7])
+        for number, path in enumerate(PATHS):
+            client.put(path, VALUES[number])
         assert all(client.pages("kv").put(KEYS, VALUES))
         for node in cluster.members:
             before = free_bytes(client, node.name)
@@ -30,7 +32,7 @@ def test_every_node_may_be_restarted_in_turn(tmp_path):
         into = [bytearray(PAGE_BYTES) for _ in KEYS]
         assert client.pages("kv").get(KEYS, into).sizes == [PAGE_BYTES] * PAGES
         assert into == VALUES
-        assert client.get("/files/one") == VALUES[7]
+        assert [client.get(path) for path in PATHS] == VALUES[: len(PATHS)]
 
 
 def free_bytes(client: Client, name: str) -> int:
@@ -45,6 +47,6 @@ def wait_until_filled(client: Client, name: str, before: int) -> None:
     while free_bytes(client, name) > before + (64 << 10) * 8:
         assert time.monotonic() < end, f"{name} did not get its copies again"
         time.sleep(0.02)
-    while any(each.moves_left for each in client.ping()):
+    while any(each.moves_left + each.records_left for each in client.ping()):
         assert time.monotonic() < end, "the moves did not end"
         time.sleep(0.02)
