@@ -70,10 +70,13 @@ Loader::LoadRef Loader::next() {
 Loader::Begun Loader::begin(const LoadRef& load) {
   const DiskCopyRef copy = index_.copy_of(*load->cold);
   if (copy == nullptr) {
-    // Dropped, or loaded by an earlier one.
+    // Dropped, or loaded by an earlier one, and perhaps on disk alone again.
     const PieceRef now = index_.current(*load->cold);
-    const bool is_here = now != nullptr && now->is_whole();
-    finish(load, is_here ? Status::ok : Status::miss, is_here ? now : nullptr);
+    if (now == nullptr || now == load->cold) {
+      finish(load, Status::miss, nullptr);
+    } else {
+      for (const Waiter& each : end(load)) this->load(now, load->rank, each.stop, each.done);
+    }
     return Begun::yes;
   }
   PieceRef warm = host_.reserve(*load->cold);
@@ -132,14 +135,15 @@ void Loader::take(const LoadRef& load, Status status) {
 }
 
 void Loader::finish(const LoadRef& load, Status status, const PieceRef& piece) {
-  std::vector<Waiter> waiters;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = loads_.find(load->cold.get());
-    if (known != loads_.end() && known->second == load) loads_.erase(known);
-    waiters.swap(load->waiters);
-  }
-  for (const Waiter& waiter : waiters) waiter.done(status, piece);
+  for (const Waiter& waiter : end(load)) waiter.done(status, piece);
+}
+
+/// Who asks from now on is no waiter of this one. Those who are.
+std::vector<Loader::Waiter> Loader::end(const LoadRef& load) {
+  const std::lock_guard lock(mutex_);
+  const auto known = loads_.find(load->cold.get());
+  if (known != loads_.end() && known->second == load) loads_.erase(known);
+  return std::exchange(load->waiters, {});
 }
 
 bool Loader::is_right(const Piece& piece) {

@@ -95,6 +95,7 @@ class Loader {
   Begun begin(const LoadRef& load);
   void take(const LoadRef& load, Status status);
   void finish(const LoadRef& load, Status status, const PieceRef& piece);
+  std::vector<Waiter> end(const LoadRef& load);
   static bool is_right(const Piece& piece);
   static bool is_stopped(const Load& load);
 
