@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
+#include <limits>
+
 #include "node.h"
 
 namespace gd2fs::serve {
 namespace {
 
-/// In the folder of the node's state, or beside a kept arena: on hugetlbfs nothing can be written
-/// but memory. Empty: there is no place.
+/// In the folder of the node's state, or on its disk, or beside a kept arena: on hugetlbfs nothing
+/// can be written but memory. Empty: there is no place.
 std::string log_path(const Node& node) {
   if (!node.options.state_dir.empty()) return node.options.state_dir + "/records";
+  const auto& places = node.options.store.tier.disk.places;
+  if (!places.empty()) return places.front().folder + "/records";
   const Arena& arena = node.store->arena();
   if (arena.rung() != Rung::file || arena.has_huge_pages()) return "";
   return node.options.store.arena.path + ".records";
@@ -25,9 +29,23 @@ LogOwner owner_of(const Node& node) {
   return owner;
 }
 
-}  // namespace
+/// Pieces whose writers went with the former process. Where this node is their home it knows
+/// whether they count; of the others the janitor asks, as ever.
+void settle_staged(Node& node) {
+  const std::int64_t later_ms = boottime_ms() + STAGED_MS;
+  for (const Store::StagedName& each :
+       node.store->staged_before(later_ms, std::numeric_limits<std::size_t>::max())) {
+    std::uint32_t home = 0;
+    std::uint64_t seq = 0;
+    if (!node.is_home(each.name, home)) continue;
+    const Status status = node.records.is_listed(each.name, each.chunk, each.tag, seq);
+    if (status == Status::ok) node.store->publish(each.name, each.chunk, each.tag, seq);
+    if (status == Status::miss) node.store->drop_piece(each.name, each.chunk, each.tag, Cause::unlisted);
+  }
+}
 
-Result<bool> restore_records(Node& node, RecordRecovery& recovery) {
+/// Those of the former process, and a log for the next one.
+Result<bool> take_log(Node& node, RecordRecovery& recovery) {
   const std::string path = log_path(node);
   if (path.empty()) {
     recovery.fault = "there is no place for them";
@@ -42,6 +60,14 @@ Result<bool> restore_records(Node& node, RecordRecovery& recovery) {
   recovery = node.records.restore(*node.record_log);
   recovery.is_kept = true;
   return node.records.use_log(*node.record_log);
+}
+
+}  // namespace
+
+Result<bool> restore_records(Node& node, RecordRecovery& recovery) {
+  auto taken = take_log(node, recovery);
+  if (taken && node.options.map.provider == wire::Provider::fixed) settle_staged(node);
+  return taken;
 }
 
 }  // namespace gd2fs::serve
