@@ -40,7 +40,8 @@ void settle_staged(Node& node) {
     if (!node.is_home(each.name, home)) continue;
     const Status status = node.records.is_listed(each.name, each.chunk, each.tag, seq);
     if (status == Status::ok) node.store->publish(each.name, each.chunk, each.tag, seq);
-    if (status == Status::miss) node.store->drop_piece(each.name, each.chunk, each.tag, Cause::unlisted);
+    if (status == Status::miss)
+      node.store->drop_piece(each.name, each.chunk, each.tag, Cause::unlisted);
   }
 }
 
