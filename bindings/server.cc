@@ -189,7 +189,7 @@ class BoundServer {
     options.store.node_name = options.name;
     options.store.boot = boot;
     options.store.tier = tier_of(nvme, nvme_bytes_per_s, nvme_write, nvme_keep);
-    options.store.tier.disk.node_name = options.name;
+    options.store.tier.disk.node_name = options.cluster + "/" + options.name;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
     auto result = start_without_gil(options);
     if (!result) {

@@ -245,6 +245,14 @@ Result<bool> Records::use_log(RecordLog& log) {
   return copy_log();
 }
 
+void Records::leave_log() {
+  for (const auto& shard : state_->shards) {
+    const std::lock_guard lock(shard->mutex);
+    shard->set_log(nullptr);
+  }
+  log_ = nullptr;
+}
+
 Result<bool> Records::copy_log() {
   if (auto begun = log_->begin_copy(boottime_ms()); !begun) return begun.error();
   for (const auto& shard : state_->shards) {

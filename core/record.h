@@ -65,6 +65,8 @@ class Records {
   RecordRecovery restore(const RecordLog& log);
   /// Starts the log with what is there. From here on every change is told to it.
   Result<bool> use_log(RecordLog& log);
+  /// Changes are not written to it any more.
+  void leave_log();
   /// Writes the log anew, a few records at a time. One thread at a time.
   Result<bool> copy_log();
   /// Every change that was made before is in the log. False: nobody may be told of any.

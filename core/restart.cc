@@ -60,7 +60,15 @@ Result<bool> take_log(Node& node, RecordRecovery& recovery) {
   node.record_log = std::make_unique<RecordLog>(path, owner_of(node));
   recovery = node.records.restore(*node.record_log);
   recovery.is_kept = true;
-  return node.records.use_log(*node.record_log);
+  auto used = node.records.use_log(*node.record_log);
+  // Nobody asked for this place, and nothing is there that a later start could take for new.
+  const bool is_optional = node.options.state_dir.empty() && ::access(path.c_str(), F_OK) != 0;
+  if (used || !is_optional) return used;
+  node.records.leave_log();
+  node.record_log = nullptr;
+  recovery = {};
+  recovery.fault = used.error().message;
+  return true;
 }
 
 }  // namespace

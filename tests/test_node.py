@@ -337,7 +337,7 @@ def test_the_arena_states_sum_up_to_its_size(admin):
 
     states = [float(value) for value in re.findall(r'gd2fs_arena_bytes\{state="\w+"\} (\S+)', text)]
     size = float(re.search(r"^gd2fs_arena_size_bytes (\S+)", text, re.M)[1])
-    assert len(states) == 6 and sum(states) == size
+    assert len(states) == 7 and sum(states) == size
 
 
 @pytest.mark.slow

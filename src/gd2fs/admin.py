@@ -99,7 +99,7 @@ async def _advise(request: Request, desk: AdviceDesk) -> Response:
     try:
         advice = parse_advice(json.loads(body))
         answer = await run_in_threadpool(desk.take, advice)
-    except (ValueError, InvalidRequest) as error:
+    except (ValueError, RecursionError, InvalidRequest) as error:
         return _refusal(400, f"{error}")
     except GD2FSError as error:
         return _refusal(503, f"{error}")

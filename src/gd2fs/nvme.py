@@ -88,7 +88,12 @@ def _parse_place(text: str, parse_bytes: Callable[[str], int]) -> NvmePlace:
         raise InvalidRequest(
             f"`{text}` names no folder", hint="for example `--nvme /mnt/nvme0/gd2fs:900GiB`"
         )
-    return NvmePlace(folder, parse_bytes(size) if size else 0)
+    bytes_max = parse_bytes(size) if colon else 0
+    if colon and bytes_max == 0:
+        raise InvalidRequest(
+            f"`{text}` gives the folder no bytes", hint="leave `:SIZE` out for nine tenths of it"
+        )
+    return NvmePlace(folder, bytes_max)
 
 
 def _free_share(folder: str) -> int:

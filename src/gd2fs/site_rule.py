@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 GROUP = "gd2fs.rules"
 POLL_MS = 500  # between two looks whether the node ends
+STOP_S = 2.0  # what a rule gets to end in
 CASES_MAX = 4096  # of one call, unless a single write has more
 COMPLAINT_S = 60.0  # between two lines of the log about a rule that fails
 CLASSES = 8  # as core/limits.h says
@@ -119,9 +120,10 @@ class RuleThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. The server has closed its desk before: nothing waits any more."""
+        """End the thread, unless the rule hangs: then it ends with the process. The server has
+        closed its desk before: nothing waits any more."""
         self._is_stopping = True
-        self._thread.join()
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         while not self._is_stopping:

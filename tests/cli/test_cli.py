@@ -27,6 +27,10 @@ STATUS_FIELDS = {
     "zero_copy",
     "arena_bytes",
     "arena_free_bytes",
+    "nvme_bytes",
+    "nvme_live_bytes",
+    "nvme_cold_bytes",
+    "nvme_fault",
 }
 BOUNDED_S = 20.0  # for a command that meets a dead node: its deadline, and the start of Python
 
