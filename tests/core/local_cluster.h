@@ -39,13 +39,14 @@ inline const Outcome& end_of(const OperationRef& operation) {
   return operation->outcome();
 }
 
-/// A port that was free just now.
+/// A port that was free just now, and that no connection is given by the kernel.
 inline std::uint16_t free_port() {
-  auto address = tcp::resolve({"127.0.0.1", 0});
-  auto listener = tcp::listen_at(address->front());
-  REQUIRE(listener);
-  const std::string text = tcp::address_text(tcp::local_address(listener->get()));
-  return static_cast<std::uint16_t>(std::stoul(text.substr(text.rfind(':') + 1)));
+  static std::mt19937 random(std::random_device{}());
+  for (;;) {
+    const auto port = static_cast<std::uint16_t>(20'000 + random() % 12'000);
+    auto address = tcp::resolve({"127.0.0.1", port});
+    if (tcp::listen_at(address->front())) return port;
+  }
 }
 
 /// Until `is_true`, or ten seconds.

@@ -2,6 +2,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <fstream>
 #include <random>
+#include <set>
 
 #include "disk_world.h"
 
@@ -81,13 +82,16 @@ TEST_CASE("when all is live the segment of least use goes, and its owners are to
   }
 
   REQUIRE(losses.count() > 200);
+  CHECK(becomes([&] {  // an owner is told a little later than its copy is gone
+    const std::lock_guard lock(losses.mutex);
+    const std::set<std::uint64_t> told(losses.marks.begin(), losses.marks.end());
+    std::size_t agreeing = 0;
+    for (std::size_t i = 0; i < copies.size(); ++i)
+      agreeing += copies[i]->is_here() != told.contains(i + 1) ? 1 : 0;
+    return agreeing == copies.size();
+  }));
   const std::lock_guard lock(losses.mutex);
   CHECK(*std::max_element(losses.marks.begin(), losses.marks.end()) < 350);
-  for (std::size_t i = 0; i < copies.size(); ++i) {
-    const bool is_told =
-        std::find(losses.marks.begin(), losses.marks.end(), i + 1) != losses.marks.end();
-    CHECK(copies[i]->is_here() != is_told);
-  }
   CHECK(disk->counts().moved_records == 0);
 }
 
@@ -96,7 +100,7 @@ TEST_CASE("what is of use stays longer than what is not") {
   const DiskOptions options = disk_options(folder, 16 * MiB);
   {
     const auto disk = open_disk(options);
-    for (std::uint64_t mark = 1; mark <= 100; ++mark)
+    for (std::uint64_t mark = 1; mark <= 60; ++mark)  // for which there is room
       REQUIRE(write_until_taken(*disk, mark, 100'000).status == Status::ok);
   }
   Visited visited;

@@ -6,7 +6,9 @@ ones, found just before. Nodes end with the context, and with this process howev
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ from gd2fs.errors import Unavailable
 READY_S = 30.0  # from start to the `ready` line
 STOP_S = 10.0  # from SIGTERM to the end, then SIGKILL
 LOG_TAIL_BYTES = 2000
+PORTS = range(20_000, 32_000)  # below those that connections are given
 
 
 @dataclass
@@ -168,8 +171,12 @@ class Cluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that were free a moment ago. All are held at once, so they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    """Ports of loopback that were free a moment ago, and that no connection is given by the kernel.
+    All are held at once, so they differ."""
+    sockets: list[socket.socket] = []
+    while len(sockets) < count:
+        with contextlib.suppress(OSError):
+            sockets.append(socket.create_server(("127.0.0.1", random.choice(PORTS))))
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
         each.close()
