@@ -20,8 +20,6 @@ using serve::Janitor;
 using serve::Node;
 using serve::Worker;
 
-namespace {}  // namespace
-
 struct Server::State {
   explicit State(const ServerOptions& options, std::unique_ptr<Store> store)
       : node(options, std::move(store)), janitor(node) {}
