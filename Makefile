@@ -11,6 +11,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
+ENGINE_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 FIO_ARGS ?=
@@ -31,7 +32,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
+.PHONY: help deps venv install test test-engines core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -49,6 +50,9 @@ endif
 
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-engines: $(STAMPS)/install ## tests with real engines, each in an environment of its own; one of them with ENGINE_ARGS=sglang
+	PYTHONPATH=tests $(BIN)/python -m engines $(ENGINE_ARGS)
 
 core-tests: $(STAMPS)/install ## build the tests of the core, in the module's own folder
 	@cmake -S . -B $(BUILD) -DGD2FS_TESTS=ON > build/cmake.log || { cat build/cmake.log; exit 1; }

@@ -14,6 +14,9 @@ from gd2fs.testing import LocalNodes
 # Started in the background a shell has it ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# These run in environments of their own: `make test-engines`.
+collect_ignore = ["engines/sglang", "engines/vllm"]
+
 TIMEOUT_S = 20.0  # patience of tests on a busy machine; what is about time sets its own
 
 _numbers = itertools.count(1)

@@ -1,0 +1,6 @@
+"""Stands in for torchvision.transforms.v2.functional."""
+
+from torchvision.absent import InterpolationMode, names_of
+
+__all__ = ["InterpolationMode"]
+__getattr__ = names_of("torchvision.transforms.v2.functional")
