@@ -91,6 +91,6 @@ def test_the_table_fits_a_terminal_and_has_the_ratios():
 def test_the_chart_is_drawn(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra `demo` is not installed")
 
-    path = write_chart(small_outcome(), tmp_path / "new")
+    path = write_chart(small_outcome().pair, 4, tmp_path / "new")
 
     assert path.read_bytes().startswith(b"\x89PNG")

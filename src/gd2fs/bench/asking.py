@@ -33,7 +33,7 @@ class Answer:
     sent_s: float
     token_s: tuple[float, ...]
     end_s: float
-    tokens: tuple[int, ...]
+    tokens: tuple[Any, ...]
     reused_tokens: int
     computed_tokens: int
 

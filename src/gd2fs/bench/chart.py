@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,10 @@ from gd2fs.bench.measures import percentile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from gd2fs.bench.load import Played
-    from gd2fs.bench.topology import Outcome
+    from gd2fs.bench.measures import Pair
 
 GREY, BLUE, INK = "#9a9a94", "#1f6fb2", "#2b2b2b"
 LABELS = ("A: private caches", "B: GD2FS")
@@ -28,8 +31,25 @@ STYLE: Any = {
 }
 
 
-def write_chart(outcome: Outcome, folder: Path) -> Path:
-    """Draw the run into ``folder``, which is made if it is not there; the file's path."""
+def write_chart(pair: Pair, instances: int, folder: Path) -> Path:
+    """Draw a run into ``folder``, which is made if it is not there; the file's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE_NAME
+    with _drawn(pair, instances) as figure:
+        figure.savefig(path, dpi=150)
+    return path
+
+
+def chart_svg(pair: Pair, instances: int) -> str:
+    """The same picture as a text that a page can hold."""
+    text = io.StringIO()
+    with _drawn(pair, instances) as figure:
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+@contextmanager
+def _drawn(pair: Pair, instances: int) -> Iterator[Figure]:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -37,34 +57,33 @@ def write_chart(outcome: Outcome, folder: Path) -> Path:
 
     with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.6), layout="constrained")
-        _draw_ttft_by_turn(axes[0][0], outcome)
-        _draw_ttft_shares(axes[0][1], outcome)
-        _draw_computed(axes[1][0], outcome)
-        _draw_progress(axes[1][1], outcome)
-        figure.suptitle(_heading(outcome), x=0.01, ha="left", fontsize=12, weight="bold")
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / FILE_NAME
-        figure.savefig(path, dpi=150)
-        pyplot.close(figure)
-    return path
+        _draw_ttft_by_turn(axes[0][0], pair)
+        _draw_ttft_shares(axes[0][1], pair)
+        _draw_computed(axes[1][0], pair)
+        _draw_progress(axes[1][1], pair)
+        figure.suptitle(_heading(pair, instances), x=0.01, ha="left", fontsize=12, weight="bold")
+        try:
+            yield figure
+        finally:
+            pyplot.close(figure)
 
 
-def _heading(outcome: Outcome) -> str:
-    faster = outcome.after.requests_per_s / outcome.before.requests_per_s
-    sooner = outcome.after.ttft_s.mean / outcome.before.ttft_s.mean
+def _heading(pair: Pair, instances: int) -> str:
+    faster = pair.after.requests_per_s / pair.before.requests_per_s
+    sooner = pair.after.ttft_s.mean / pair.before.ttft_s.mean
     return (
-        f"{outcome.setup.instances} engines, random balancer. With GD2FS: {faster:.1f} times the "
+        f"{instances} engines, random balancer. With GD2FS: {faster:.1f} times the "
         f"requests per second, the first token in {sooner:.0%} of the time"
     )
 
 
-def _arms(outcome: Outcome) -> list[tuple[str, str, list[Played]]]:
-    played = (outcome.played_before, outcome.played_after)
+def _arms(pair: Pair) -> list[tuple[str, str, Sequence[Played]]]:
+    played = (pair.played_before, pair.played_after)
     return list(zip(LABELS, (GREY, BLUE), played, strict=True))
 
 
-def _draw_ttft_by_turn(axes: Axes, outcome: Outcome) -> None:
-    for side, (label, colour, played) in zip((-1, 1), _arms(outcome), strict=True):
+def _draw_ttft_by_turn(axes: Axes, pair: Pair) -> None:
+    for side, (label, colour, played) in zip((-1, 1), _arms(pair), strict=True):
         turns = sorted({each.turn.index for each in played})
         times = [[p.answer.ttft_s for p in played if p.turn.index == turn] for turn in turns]
         at = [turn + 1 + side * 0.19 for turn in turns]
@@ -78,8 +97,8 @@ def _draw_ttft_by_turn(axes: Axes, outcome: Outcome) -> None:
     axes.legend(frameon=False)
 
 
-def _draw_ttft_shares(axes: Axes, outcome: Outcome) -> None:
-    for _, colour, played in _arms(outcome):
+def _draw_ttft_shares(axes: Axes, pair: Pair) -> None:
+    for _, colour, played in _arms(pair):
         times = sorted(p.answer.ttft_s for p in played if p.turn.index)
         shares = [100 * (at + 1) / len(times) for at in range(len(times))]
         axes.step([0, *times], [0, *shares], where="post", color=colour, linewidth=2)
@@ -95,8 +114,8 @@ def _draw_ttft_shares(axes: Axes, outcome: Outcome) -> None:
     axes.set_xlim(left=0)
 
 
-def _draw_computed(axes: Axes, outcome: Outcome) -> None:
-    for row, (_, colour, played) in enumerate(_arms(outcome)):
+def _draw_computed(axes: Axes, pair: Pair) -> None:
+    for row, (_, colour, played) in enumerate(_arms(pair)):
         again = sum(p.history_recomputed for p in played)
         new = sum(p.answer.computed_tokens for p in played) - again
         axes.barh(row, new, color=colour, height=0.55)
@@ -110,8 +129,8 @@ def _draw_computed(axes: Axes, outcome: Outcome) -> None:
     axes.set_xlabel("tokens")
 
 
-def _draw_progress(axes: Axes, outcome: Outcome) -> None:
-    for label, colour, played in _arms(outcome):
+def _draw_progress(axes: Axes, pair: Pair) -> None:
+    for label, colour, played in _arms(pair):
         start = min(each.answer.sent_s for each in played)
         ends = sorted(each.answer.end_s - start for each in played)
         axes.step([0, *ends], range(len(ends) + 1), where="post", color=colour, linewidth=2)

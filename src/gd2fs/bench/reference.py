@@ -8,19 +8,25 @@ instances share the conversations, one core each: no conversation changes its in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from gd2fs.bench.asking import Asker
-from gd2fs.bench.load import together
+from gd2fs.bench.load import Asks, together
 from gd2fs.bench.workload import USER_ENDS, Script, Turn, Workload, kept_tokens
 
 Report = Callable[[Turn], None]
+
+
+class AsksTexts(Asks, Protocol):
+    """One that can also say which tokens a text is made of."""
+
+    async def tokens_of(self, address: str, text: str, *, is_start: bool) -> list[int]: ...
 
 
 async def make_script(
     texts: Sequence[Sequence[str]],
     workload: Workload,
     addresses: Sequence[str],
-    asker: Asker,
+    asker: AsksTexts,
     report: Report,
 ) -> Script:
     """Play ``texts``, one session after the other on each instance of one slot."""
@@ -39,7 +45,7 @@ async def _play(
     texts: Sequence[str],
     workload: Workload,
     address: str,
-    asker: Asker,
+    asker: AsksTexts,
     report: Report,
 ) -> list[Turn]:
     turns: list[Turn] = []

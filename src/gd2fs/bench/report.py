@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 
 from gd2fs.bench.instances import MIB
-from gd2fs.bench.measures import Arm
+from gd2fs.bench.measures import Arm, Pair
 from gd2fs.bench.topology import Outcome
 
 
@@ -53,38 +54,65 @@ ROWS = (
 )
 
 
+HEADINGS = ("A: private caches", "B: GD2FS", "B/A", "published")
+
+
 def print_report(outcome: Outcome, console: Console) -> None:
     """Write the table and what is to be said beside it."""
-    console.print(table_of(outcome))
+    console.print(table_of(title_of(outcome), [outcome.pair]))
     for line in remarks_of(outcome):
         console.print(line, markup=False, soft_wrap=True)
 
 
-def table_of(outcome: Outcome) -> RenderableType:
-    """Both topologies, their ratio, and the published one."""
+def title_of(outcome: Outcome) -> str:
+    """What was measured."""
     workload = outcome.workload
-    table = Table(
-        title=f"{outcome.setup.instances} llama.cpp engines, {workload.sessions} conversations of "
-        f"up to {workload.rounds} turns, random balancer",
-        title_justify="left",
+    return (
+        f"{outcome.setup.instances} llama.cpp engines, {workload.sessions} conversations of "
+        f"up to {workload.rounds} turns, random balancer"
     )
+
+
+def table_of(title: str, pairs: Sequence[Pair]) -> RenderableType:
+    """Both topologies, their ratio, and the published one."""
+    table = Table(title=title, title_justify="left")
     table.add_column("", no_wrap=True)
-    for heading in ("A: private caches", "B: GD2FS", "B/A", "published"):
+    for heading in HEADINGS:
         table.add_column(heading, justify="right")
-    for row in ROWS:
-        before, after = row.value(outcome.before), row.value(outcome.after)
-        ratio = f"{after / before:.2f}" if before else "-"
-        table.add_row(row.label, row.form(before), row.form(after), ratio, row.published)
+    for cells in cells_of(pairs):
+        table.add_row(*cells)
     return table
 
 
-def _explained(row: Row, outcome: Outcome) -> str:
-    """Why a time is a larger part of A's than the published one; empty when it is not."""
-    if not row.reason or row.value(outcome.after) <= float(row.published) * row.value(
-        outcome.before
-    ):
-        return ""
-    return f"{row.label}: above the published {row.published}, as {row.reason}"
+def cells_of(pairs: Sequence[Pair]) -> list[tuple[str, ...]]:
+    """The rows of the table: figures and ratios are medians over ``pairs``."""
+    rows: list[tuple[str, ...]] = []
+    for row in ROWS:
+        before, after = (
+            statistics.median(row.value(arm) for arm in arms)
+            for arms in zip(*((pair.before, pair.after) for pair in pairs), strict=True)
+        )
+        ratio = _ratio(row, pairs)
+        text = "-" if ratio is None else f"{ratio:.2f}"
+        rows.append((row.label, row.form(before), row.form(after), text, row.published))
+    return rows
+
+
+def explanations(pairs: Sequence[Pair]) -> list[str]:
+    """Why a time is a larger part of A's than the published one, for each that is."""
+    lines = []
+    for row in ROWS:
+        ratio = _ratio(row, pairs)
+        if row.reason and ratio is not None and ratio > float(row.published):
+            lines.append(f"{row.label}: above the published {row.published}, as {row.reason}")
+    return lines
+
+
+def _ratio(row: Row, pairs: Sequence[Pair]) -> float | None:
+    ratios = [
+        row.value(pair.after) / row.value(pair.before) for pair in pairs if row.value(pair.before)
+    ]
+    return statistics.median(ratios) if ratios else None
 
 
 def remarks_of(outcome: Outcome) -> list[str]:
@@ -95,7 +123,7 @@ def remarks_of(outcome: Outcome) -> list[str]:
         "first token and history: turns after the first; "
         "history: what a cache could hold of earlier turns",
     ]
-    lines += [line for row in ROWS if (line := _explained(row, outcome))]
+    lines += explanations([outcome.pair])
     if outcome.disagreeing:
         lines.append(f"texts: {outcome.disagreeing} answers of B differ from the reference's")
     else:

@@ -31,7 +31,7 @@ from gd2fs.bench.instances import (
 from gd2fs.bench.kill import Kill, NodeKill, play_and_kill
 from gd2fs.bench.load import Played, play
 from gd2fs.bench.machine import machine_facts, usable_cores
-from gd2fs.bench.measures import Arm, agreement, arm_of, ratios_of
+from gd2fs.bench.measures import Arm, Pair, agreement, arm_of, ratios_of
 from gd2fs.bench.node_kill import (
     check_replicated_store,
     options_of,
@@ -65,6 +65,11 @@ class Outcome:
     kill: Kill | None
     disagreeing: int
     node_kill: NodeKill | None = None
+
+    @property
+    def pair(self) -> Pair:
+        """Both topologies."""
+        return Pair(self.before, self.after, self.played_before, self.played_after)
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON can hold it."""

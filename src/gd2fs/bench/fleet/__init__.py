@@ -1,0 +1,1 @@
+"""Whole fleets of real engines: SGLang and vLLM, private caches against a shared one."""
