@@ -98,15 +98,15 @@ def _draw_ttft_by_turn(axes: Axes, pair: Pair) -> None:
 
 
 def _draw_ttft_shares(axes: Axes, pair: Pair) -> None:
-    for _, colour, played in _arms(pair):
+    for row, (_, colour, played) in enumerate(_arms(pair)):
         times = sorted(p.answer.ttft_s for p in played if p.turn.index)
         shares = [100 * (at + 1) / len(times) for at in range(len(times))]
         axes.step([0, *times], [0, *shares], where="post", color=colour, linewidth=2)
         mark = percentile(times, 95)
+        text = f"P95 {mark:.1f} s" if mark >= 1 else f"P95 {1000 * mark:.0f} ms"
+        below = (4, -13 - 12 * row)  # the two may lie at the same time
         axes.plot(mark, 95, "o", color=colour)
-        axes.annotate(
-            f"P95 {mark:.1f} s", (mark, 95), (4, -13), textcoords="offset points", color=colour
-        )
+        axes.annotate(text, (mark, 95), below, textcoords="offset points", color=colour)
     axes.set_title("Time to first token, turns after the first")
     axes.set_xlabel("seconds")
     axes.set_ylabel("% of requests answered by then")

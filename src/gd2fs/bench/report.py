@@ -92,6 +92,8 @@ def cells_of(pairs: Sequence[Pair]) -> list[tuple[str, ...]]:
             statistics.median(row.value(arm) for arm in arms)
             for arms in zip(*((pair.before, pair.after) for pair in pairs), strict=True)
         )
+        if not before and not after:
+            continue  # not known of servers that were not started here
         ratio = _ratio(row, pairs)
         text = "-" if ratio is None else f"{ratio:.2f}"
         rows.append((row.label, row.form(before), row.form(after), text, row.published))
