@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../core/buffer_list.h"
 #include "../core/limits.h"
 #include "fault.h"
 
@@ -48,12 +49,18 @@ nb::object fast_sequence(nb::handle value, const char* what) {
   return fast;
 }
 
-void refuse_long_batch(std::size_t count, const char* what) {
-  if (count <= BATCH_ITEMS_MAX) return;
+void refuse_long_batch(std::size_t count, const char* what,
+                       std::size_t count_max = BATCH_ITEMS_MAX) {
+  if (count <= count_max) return;
   raise(FaultKind::invalid_request,
         std::to_string(count) + " " + what + " in one call, but the limit is " +
-            std::to_string(BATCH_ITEMS_MAX),
+            std::to_string(count_max),
         "cut the batch");
+}
+
+/// Not one buffer but those of one page.
+bool is_parts(nb::handle value) {
+  return PyList_Check(value.ptr()) || (PyTuple_Check(value.ptr()) && !is_address_pair(value));
 }
 
 std::string key_of(nb::handle key, std::size_t index) {
@@ -103,6 +110,45 @@ void Borrowed::take(nb::handle buffers, Access access) {
   }
 }
 
+void Borrowed::take_pages(nb::handle pages, Access access) {
+  if (PyObject_CheckBuffer(pages.ptr()) || is_address_pair(pages))
+    return take_one(pages, access, 0);
+  nb::object fast = fast_sequence(pages, "buffers must be one buffer or a list of them");
+  std::size_t count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+  refuse_long_batch(count, "buffers");
+  views_.reserve(count);
+  pieces_.reserve(count);
+  for (std::size_t page = 0; page < count; ++page) {
+    nb::handle item = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(page));
+    if (is_parts(item)) {
+      counts_.resize(page, 1);  // those before it; none before the first with several
+      take_parts(item, access, page);
+    } else {
+      take_one(item, access, page);
+      if (!counts_.empty()) counts_.push_back(1);
+    }
+  }
+}
+
+void Borrowed::take_parts(nb::handle parts, Access access, std::size_t page) {
+  std::size_t count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(parts.ptr()));
+  if (count > PAGE_BUFFERS_MAX) {
+    raise(FaultKind::invalid_request,
+          std::to_string(count) + " buffers for page " + std::to_string(page) +
+              ", but the limit is " + std::to_string(PAGE_BUFFERS_MAX),
+          "use fewer, longer ones");
+  }
+  refuse_long_batch(pieces_.size() + count, "buffers", BATCH_BUFFERS_MAX);
+  counts_.push_back(static_cast<std::uint32_t>(count));
+  for (std::size_t index = 0; index < count; ++index) {
+    if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(parts.ptr())) != count)
+      raise(FaultKind::invalid_request, "a list of buffers was changed while it was read",
+            "leave it alone until the call returns");
+    take_one(PySequence_Fast_GET_ITEM(parts.ptr(), static_cast<Py_ssize_t>(index)), access,
+             pieces_.size());
+  }
+}
+
 void Borrowed::take_one(nb::handle buffer, Access access, std::size_t index) {
   if (is_address_pair(buffer)) {
     pieces_.push_back(buffer_of_pair(buffer, index));
@@ -138,18 +184,31 @@ void Borrowed::refuse_overlap() const {
     const Buffer& left = pieces_[order[i - 1]];
     if (left.at + left.bytes <= pieces_[order[i]].at) continue;
     raise(FaultKind::invalid_request,
-          "buffers " + std::to_string(order[i - 1]) + " (" + std::to_string(left.bytes) +
-              " bytes) and " + std::to_string(order[i]) + " (" +
-              std::to_string(pieces_[order[i]].bytes) + " bytes) overlap",
+          "buffers " + place_of(order[i - 1]) + " (" + std::to_string(left.bytes) + " bytes) and " +
+              place_of(order[i]) + " (" + std::to_string(pieces_[order[i]].bytes) +
+              " bytes) overlap",
           "give every part its own memory");
   }
 }
 
-std::uint64_t Borrowed::bytes() const {
-  std::uint64_t sum = 0;
-  for (const Buffer& piece : pieces_) sum += piece.bytes;
-  return sum;
+/// For messages: which one a caller knows it as.
+std::string Borrowed::place_of(std::size_t piece) const {
+  for (std::size_t page = 0; page < counts_.size(); ++page) {
+    if (piece < counts_[page]) return std::to_string(piece) + " of page " + std::to_string(page);
+    piece -= counts_[page];
+  }
+  return std::to_string(piece);
 }
+
+std::uint64_t Borrowed::page_bytes(std::size_t page) const {
+  if (page >= page_count()) return 0;
+  if (counts_.empty()) return pieces_[page].bytes;
+  const auto first =
+      std::accumulate(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(page), 0UL);
+  return total_bytes(pieces().subspan(first, counts_[page]));
+}
+
+std::uint64_t Borrowed::bytes() const { return total_bytes(pieces_); }
 
 std::vector<std::string> copy_keys(nb::handle keys) {
   if (PyBytes_Check(keys.ptr()) || PyUnicode_Check(keys.ptr())) {

@@ -73,7 +73,7 @@ nb::object fault_of(const Call& call) {
   auto at = std::find_if(items.begin(), items.end(), is_fault);
   if (at == items.end()) return nb::none();
   auto index = static_cast<std::size_t>(at - items.begin());
-  return nb::make_tuple(index, static_cast<int>(at->status), at->bytes, call.buffer_size(index));
+  return nb::make_tuple(index, static_cast<int>(at->status), at->bytes, call.page_bytes(index));
 }
 
 nb::list entries_of(const Call& call) {
@@ -152,8 +152,7 @@ void Call::start(const Start& start, bool is_waited) {
   bool is_open = false;
   {
     GilReleased released;
-    is_open =
-        client_->with([&](Client& client) { operation_ = start(client, borrowed_.pieces()); });
+    is_open = client_->with([&](Client& client) { operation_ = start(client, borrowed_); });
     if (is_open && is_waited) operation_->wait(SIGNAL_CHECK_MS);
   }
   if (!is_open) raise(FaultKind::closed, "the client is closed", "make a new client");

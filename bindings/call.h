@@ -42,7 +42,7 @@ class Call {
       : client_(std::move(client)), borrowed_(std::move(borrowed)) {}
   ~Call();
 
-  using Start = std::function<OperationRef(Client&, std::span<const Buffer>)>;
+  using Start = std::function<OperationRef(Client&, const Borrowed&)>;
   /// Starts the operation without the GIL. Raises Closed. `is_waited`: stays without it for the
   /// time that it may be over soon. To take the lock between the two would cost whoever waits for
   /// it, and this thread, where another one computes, a switch interval (5 ms) to get it.
@@ -55,10 +55,8 @@ class Call {
   bool is_done() const { return operation_->is_done(); }
   std::uint64_t progress() const { return operation_->progress(); }
   std::uint64_t buffer_bytes() const { return borrowed_.bytes(); }
-  /// Of the buffer of this index; 0 when there is none.
-  std::uint64_t buffer_size(std::size_t index) const {
-    return index < borrowed_.pieces().size() ? borrowed_.pieces()[index].bytes : 0;
-  }
+  /// Of the buffers of this page; 0 when there are none.
+  std::uint64_t page_bytes(std::size_t page) const { return borrowed_.page_bytes(page); }
   /// Raises InvalidRequest while the operation is under way.
   const Outcome& outcome() const;
 

@@ -31,7 +31,7 @@ void refuse_other_count(std::size_t keys, std::size_t buffers) {
   if (keys == buffers) return;
   raise(FaultKind::invalid_request,
         std::to_string(buffers) + " buffers for " + std::to_string(keys) + " keys",
-        "give one buffer per key");
+        "give one buffer, or one list of them, per key");
 }
 
 /// The client as Python holds it. Every method that starts an operation answers its Call.
@@ -72,15 +72,16 @@ class BoundClient {
                     std::uint32_t timeout_ms, std::uint64_t cookie) {
     std::vector<std::string> names = copy_keys(keys);
     Borrowed borrowed;
-    borrowed.take(into, Access::write);
-    refuse_other_count(names.size(), borrowed.pieces().size());
+    borrowed.take_pages(into, Access::write);
+    refuse_other_count(names.size(), borrowed.page_count());
     borrowed.refuse_overlap();
     CallOptions options = options_of(timeout_ms, cookie);
     options.is_probe = is_probe;
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.get_pages(text_of(name_space), names, pieces, options);
+        [&](Client& client, const Borrowed& memory) {
+          return client.get_pages(text_of(name_space), names, {memory.pieces(), memory.counts()},
+                                  options);
         },
         cookie);
   }
@@ -90,15 +91,16 @@ class BoundClient {
                     std::uint64_t cookie) {
     std::vector<std::string> names = copy_keys(keys);
     Borrowed borrowed;
-    borrowed.take(from, Access::read);
-    refuse_other_count(names.size(), borrowed.pieces().size());
+    borrowed.take_pages(from, Access::read);
+    refuse_other_count(names.size(), borrowed.page_count());
     CallOptions options = options_of(timeout_ms, cookie);
     options.ttl_s = ttl_s;
     set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.put_pages(text_of(name_space), names, pieces, options);
+        [&](Client& client, const Borrowed& memory) {
+          return client.put_pages(text_of(name_space), names, {memory.pieces(), memory.counts()},
+                                  options);
         },
         cookie);
   }
@@ -110,7 +112,7 @@ class BoundClient {
     options.is_probe = true;
     return begin(
         {},
-        [&](Client& client, std::span<const Buffer>) {
+        [&](Client& client, const Borrowed&) {
           return client.exists(text_of(name_space), names, options);
         },
         cookie);
@@ -121,7 +123,7 @@ class BoundClient {
     std::vector<std::string> names = copy_keys(keys);
     return begin(
         {},
-        [&](Client& client, std::span<const Buffer>) {
+        [&](Client& client, const Borrowed&) {
           return client.drop_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
         },
         cookie);
@@ -129,7 +131,7 @@ class BoundClient {
 
   CallPtr list_pages(nb::bytes name_space, nb::bytes after, std::size_t count_max,
                      std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.list_pages(text_of(name_space), text_of(after), count_max,
                                options_of(timeout_ms, cookie));
     });
@@ -143,9 +145,8 @@ class BoundClient {
     options.ttl_s = ttl_s;
     options.replicas = replicas;
     options.if_absent = is_if_absent;
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
-      return client.create(text_of(path), options);
-    });
+    return begin(
+        {}, [&](Client& client, const Borrowed&) { return client.create(text_of(path), options); });
   }
 
   CallPtr write(nb::bytes path, std::uint64_t offset, nb::handle from, std::uint64_t if_gen,
@@ -158,8 +159,8 @@ class BoundClient {
     set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.write(text_of(path), offset, pieces, options);
+        [&](Client& client, const Borrowed& memory) {
+          return client.write(text_of(path), offset, memory.pieces(), options);
         },
         cookie);
   }
@@ -176,8 +177,8 @@ class BoundClient {
     set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.put(text_of(path), pieces, options);
+        [&](Client& client, const Borrowed& memory) {
+          return client.put(text_of(path), memory.pieces(), options);
         },
         cookie);
   }
@@ -190,8 +191,8 @@ class BoundClient {
     set_marks(options, eviction_class, tags);
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.append(text_of(path), pieces, options);
+        [&](Client& client, const Borrowed& memory) {
+          return client.append(text_of(path), memory.pieces(), options);
         },
         cookie);
   }
@@ -203,8 +204,9 @@ class BoundClient {
     borrowed.refuse_overlap();
     return begin(
         std::move(borrowed),
-        [&](Client& client, std::span<const Buffer> pieces) {
-          return client.read(text_of(path), offset, pieces, options_of(timeout_ms, cookie));
+        [&](Client& client, const Borrowed& memory) {
+          return client.read(text_of(path), offset, memory.pieces(),
+                             options_of(timeout_ms, cookie));
         },
         cookie);
   }
@@ -212,7 +214,7 @@ class BoundClient {
   CallPtr stat(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
     return begin(
         {},
-        [&](Client& client, std::span<const Buffer>) {
+        [&](Client& client, const Borrowed&) {
           return client.stat(text_of(path), options_of(timeout_ms, cookie));
         },
         cookie);
@@ -220,27 +222,27 @@ class BoundClient {
 
   CallPtr truncate(nb::bytes path, std::uint64_t size, std::uint32_t timeout_ms,
                    std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.truncate(text_of(path), size, options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr unlink(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.unlink(text_of(path), options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr list_files(nb::bytes prefix, nb::bytes after, std::size_t count_max,
                      std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.list_files(text_of(prefix), text_of(after), count_max,
                                options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr sync_file(nb::bytes path, std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.sync_file(text_of(path), options_of(timeout_ms, cookie));
     });
   }
@@ -250,7 +252,7 @@ class BoundClient {
     std::vector<std::string> names = copy_keys(keys);
     return begin(
         {},
-        [&](Client& client, std::span<const Buffer>) {
+        [&](Client& client, const Borrowed&) {
           return client.sync_pages(text_of(name_space), names, options_of(timeout_ms, cookie));
         },
         cookie);
@@ -259,14 +261,14 @@ class BoundClient {
   CallPtr advise(nb::bytes path, bool is_needed, std::uint32_t replicas, std::uint32_t timeout_ms,
                  std::uint64_t cookie) {
     const Advice advice = is_needed ? Advice::willneed : Advice::dontneed;
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.advise(text_of(path), advice, replicas, options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr advise_memory(nb::bytes path, int wish, std::uint64_t offset, std::uint64_t length,
                         std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.advise_memory(text_of(path), static_cast<MemoryWish>(wish & 3), offset, length,
                                   options_of(timeout_ms, cookie));
     });
@@ -275,7 +277,7 @@ class BoundClient {
   CallPtr advise_pages(nb::bytes name_space, nb::handle keys, int wish, std::uint32_t timeout_ms,
                        std::uint64_t cookie) {
     const std::vector<std::string> names = copy_keys(keys);
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.advise_pages(text_of(name_space), names, static_cast<MemoryWish>(wish & 3),
                                  options_of(timeout_ms, cookie));
     });
@@ -288,7 +290,7 @@ class BoundClient {
     const std::vector<std::string> names = copy_keys(one);
     CallOptions options = options_of(timeout_ms, cookie);
     options.is_verifying = is_verifying;
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.view_page(text_of(name_space), names.front(), options);
     });
   }
@@ -297,25 +299,25 @@ class BoundClient {
                     std::uint32_t timeout_ms, std::uint64_t cookie) {
     CallOptions options = options_of(timeout_ms, cookie);
     options.is_verifying = is_verifying;
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.view_file(text_of(path), offset, length, options);
     });
   }
 
   CallPtr clear(nb::bytes name_space, std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.clear(text_of(name_space), options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr ping(std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.ping(options_of(timeout_ms, cookie));
     });
   }
 
   CallPtr drain(nb::bytes node_name, std::uint32_t timeout_ms, std::uint64_t cookie) {
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.drain(text_of(node_name), options_of(timeout_ms, cookie));
     });
   }
@@ -324,7 +326,7 @@ class BoundClient {
                     std::uint32_t timeout_ms, std::uint64_t cookie) {
     const NodeQuestion question{is_about_settings, std::string(text_of(text)), is_page,
                                 std::move(only)};
-    return begin({}, [&](Client& client, std::span<const Buffer>) {
+    return begin({}, [&](Client& client, const Borrowed&) {
       return client.ask_nodes(question, options_of(timeout_ms, cookie));
     });
   }

@@ -58,6 +58,8 @@ void bind_names(nb::module_& module) {
 
 void bind_limits(nb::module_& module) {
   module.attr("BATCH_ITEMS_MAX") = BATCH_ITEMS_MAX;
+  module.attr("PAGE_BUFFERS_MAX") = PAGE_BUFFERS_MAX;
+  module.attr("BATCH_BUFFERS_MAX") = BATCH_BUFFERS_MAX;
   module.attr("CHUNK_BYTES_DEFAULT") = CHUNK_BYTES_DEFAULT;
   module.attr("CHUNK_BYTES_MIN") = CHUNK_BYTES_MIN;
   module.attr("CHUNK_BYTES_MAX") = CHUNK_BYTES_MAX;

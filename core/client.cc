@@ -27,16 +27,44 @@ std::string batch_fault(std::string_view name_space, std::span<const std::string
   return {};
 }
 
-std::string page_buffers_fault(std::span<const std::string> keys, std::span<const Buffer> buffers,
+/// Of pages with several buffers: are the buffers theirs?
+std::string counts_fault(const PageBuffers& memory) {
+  std::size_t total = 0;
+  for (std::size_t at = 0; at < memory.counts.size(); ++at) {
+    if (memory.counts[at] > PAGE_BUFFERS_MAX)
+      return "page " + std::to_string(at) + " has " + std::to_string(memory.counts[at]) +
+             " buffers: at most " + std::to_string(PAGE_BUFFERS_MAX) + " are taken for one page";
+    total += memory.counts[at];
+  }
+  if (total > BATCH_BUFFERS_MAX)
+    return "a batch of " + std::to_string(total) + " buffers: cut it into batches of at most " +
+           std::to_string(BATCH_BUFFERS_MAX);
+  if (total == memory.buffers.size()) return {};
+  return "pages of " + std::to_string(total) + " buffers have " +
+         std::to_string(memory.buffers.size());
+}
+
+std::string page_buffers_fault(std::span<const std::string> keys, const PageBuffers& memory,
                                bool is_put) {
-  if (keys.size() != buffers.size())
-    return std::to_string(keys.size()) + " keys have " + std::to_string(buffers.size()) +
-           " buffers: give one buffer for each key";
-  for (std::size_t at = 0; at < buffers.size(); ++at)
-    if (buffers[at].bytes > PAGE_BYTES_MAX || (is_put && buffers[at].bytes == 0))
-      return "buffer " + std::to_string(at) + " has " + std::to_string(buffers[at].bytes) +
-             " bytes: a page has 1 to " + std::to_string(PAGE_BYTES_MAX);
-  return buffers_fault(buffers, !is_put);
+  const bool is_one_each = memory.counts.empty();
+  const std::size_t pages = is_one_each ? memory.buffers.size() : memory.counts.size();
+  if (keys.size() != pages)
+    return std::to_string(keys.size()) + " keys have " + std::to_string(pages) +
+           " buffers: give one buffer, or one list of them, for each key";
+  if (!is_one_each)
+    if (std::string fault = counts_fault(memory); !fault.empty()) return fault;
+  std::span<const Buffer> left = memory.buffers;
+  for (std::size_t at = 0; at < pages; ++at) {
+    const std::size_t count = is_one_each ? 1 : memory.counts[at];
+    std::uint64_t bytes = 0;  // each counted as one too many at most, so that no sum overflows
+    for (const Buffer& buffer : left.first(count))
+      bytes += std::min<std::uint64_t>(buffer.bytes, PAGE_BYTES_MAX + 1);
+    left = left.subspan(count);
+    if (bytes > PAGE_BYTES_MAX || (is_put && bytes == 0))
+      return "the memory of page " + std::to_string(at) + " has " + std::to_string(bytes) +
+             " bytes or more: a page has 1 to " + std::to_string(PAGE_BYTES_MAX);
+  }
+  return buffers_fault(memory.buffers, !is_put);
 }
 
 std::string range_fault(std::string_view path, std::uint64_t offset,
@@ -90,12 +118,12 @@ class NetworkClient : public Client {
   }
 
   OperationRef get_pages(std::string_view name_space, std::span<const std::string> keys,
-                         std::span<const Buffer> into, const CallOptions& options) override {
+                         const PageBuffers& into, const CallOptions& options) override {
     return pages(PageAction::get, name_space, keys, into, options);
   }
 
   OperationRef put_pages(std::string_view name_space, std::span<const std::string> keys,
-                         std::span<const Buffer> from, const CallOptions& options) override {
+                         const PageBuffers& from, const CallOptions& options) override {
     return pages(PageAction::put, name_space, keys, from, options);
   }
 
@@ -344,16 +372,16 @@ class NetworkClient : public Client {
   };
 
   OperationRef pages(PageAction action, std::string_view name_space,
-                     std::span<const std::string> keys, std::span<const Buffer> buffers,
+                     std::span<const std::string> keys, const PageBuffers& memory,
                      const CallOptions& options) {
     Started call(*this, options);
     if (!call.passes(batch_fault(name_space, keys))) return call.operation();
     if (!call.passes(marks_fault(options))) return call.operation();
     const bool has_buffers = action != PageAction::exists;
-    if (has_buffers && !call.passes(page_buffers_fault(keys, buffers, action == PageAction::put)))
+    if (has_buffers && !call.passes(page_buffers_fault(keys, memory, action == PageAction::put)))
       return call.operation();
-    start_pages(call.context(), action, PageNames(name_space, keys),
-                std::vector<Buffer>(buffers.begin(), buffers.end()), call.on_end());
+    start_pages(call.context(), action, PageNames(name_space, keys), PageMemory(memory),
+                call.on_end());
     return call.operation();
   }
 

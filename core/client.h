@@ -5,6 +5,7 @@
 // at its deadline; then no thread of the client touches that memory any more. Nothing here throws.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,6 +51,21 @@ struct ClientOptions {
 struct Buffer {
   std::byte* at = nullptr;
   std::size_t bytes = 0;
+};
+
+/// Memory of a batch of pages, one buffer each. With `counts` the bytes of page `i` lie in the next
+/// `counts[i]` buffers, in order; PAGE_BUFFERS_MAX at most.
+struct PageBuffers {
+  std::span<const Buffer> buffers;
+  std::span<const std::uint32_t> counts;
+
+  PageBuffers() = default;
+  template <typename OneEach>
+  requires std::convertible_to<const OneEach&, std::span<const Buffer>> PageBuffers(
+      const OneEach& one_each)
+      : buffers(one_each) {}
+  PageBuffers(std::span<const Buffer> all, std::span<const std::uint32_t> of_each)
+      : buffers(all), counts(of_each) {}
 };
 
 struct CallOptions {
@@ -152,12 +168,12 @@ class Client {
   virtual ~Client() = default;  // ends all operations (cancelled), joins threads
 
   // Pages. `keys` are copied; buffers are borrowed until done. One outcome per key:
-  // get: ok with the page's length, miss, invalid when the buffer is too short (bytes says what is
-  // needed). put: ok or have (both: it is there), full, unavailable. exists: ok or miss.
+  // get: ok with the page's length, miss, invalid when its buffers are too short together (bytes
+  // says what is needed). put: ok or have (it is there now), full, unavailable. exists: ok, miss.
   virtual OperationRef get_pages(std::string_view name_space, std::span<const std::string> keys,
-                                 std::span<const Buffer> into, const CallOptions& options) = 0;
+                                 const PageBuffers& into, const CallOptions& options) = 0;
   virtual OperationRef put_pages(std::string_view name_space, std::span<const std::string> keys,
-                                 std::span<const Buffer> from, const CallOptions& options) = 0;
+                                 const PageBuffers& from, const CallOptions& options) = 0;
   virtual OperationRef exists(std::string_view name_space, std::span<const std::string> keys,
                               const CallOptions& options) = 0;
   virtual OperationRef drop_pages(std::string_view name_space, std::span<const std::string> keys,

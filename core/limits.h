@@ -51,7 +51,10 @@ inline constexpr std::size_t LEASE_BYTES_MAX = 4 * MiB;  // of one LEASE frame; 
 inline constexpr std::size_t HELLO_BYTES_MAX = 512;
 inline constexpr std::size_t ITEMS_MAX = 4096;  // of one frame
 inline constexpr std::size_t BATCH_ITEMS_MAX =
-    65'536;                                      // of one call; the client cuts it into frames
+    65'536;  // of one call; the client cuts it into frames
+inline constexpr std::size_t PAGE_BUFFERS_MAX = 1024;  // that the bytes of one page lie in
+inline constexpr std::size_t BATCH_BUFFERS_MAX =
+    16 * BATCH_ITEMS_MAX;  // of all pages of one call: 16 MiB of addresses and sizes
 inline constexpr std::size_t REQUESTS_MAX = 64;  // in flight on one stream
 inline constexpr std::size_t EAGER_BYTES_MAX =
     256 * KiB;  // of bodies sent before their grant, per request

@@ -18,12 +18,12 @@ constexpr std::uint32_t CORRUPT_MAX = 1;            // wrong sums forgiven to on
 
 class PageBatch : public Call {
  public:
-  PageBatch(CallContext context, PageAction action, PageNames names, std::vector<Buffer> buffers,
+  PageBatch(CallContext context, PageAction action, PageNames names, PageMemory memory,
             OnEnd on_end)
       : Call(std::move(context), std::move(on_end)),
         action_(action),
         names_(std::move(names)),
-        buffers_(std::move(buffers)),
+        memory_(std::move(memory)),
         pages_(names_.size()),
         tag_(action == PageAction::put ? random_tag() : 0) {}
 
@@ -90,7 +90,7 @@ class PageBatch : public Call {
 
   bool is_put() const { return action_ == PageAction::put; }
   std::uint64_t bytes_of(std::size_t page) const {
-    return action_ == PageAction::exists ? 0 : buffers_[page].bytes;
+    return action_ == PageAction::exists ? 0 : memory_.bytes(page);
   }
 
   const PageAction action_;
@@ -99,7 +99,7 @@ class PageBatch : public Call {
   Reach reach_;               // of a read
   std::optional<Choice> choice_;
   const PageNames names_;
-  const std::vector<Buffer> buffers_;
+  const PageMemory memory_;
   std::vector<Page> pages_;
   const std::uint64_t tag_;
   std::vector<std::vector<Part>> parts_;    // beside sent(): the parts of each request
@@ -127,7 +127,7 @@ void PageBatch::look_at_map() {
 
 Choice& PageBatch::choice() {
   if (!choice_) {
-    const std::uint64_t bytes = buffers_.empty() ? 0 : buffers_.front().bytes;
+    const std::uint64_t bytes = memory_.is_empty() ? 0 : memory_.bytes(0);
     choice_.emplace(routes_, bytes);
   }
   return *choice_;
@@ -296,7 +296,7 @@ void PageBatch::add(Sent& request, const Part& part) {
   } else if (replicas_ > 1) {
     request.others.push_back(part.other);
   }
-  BufferCursor memory(std::span<const Buffer>(buffers_).subspan(page, 1));
+  BufferCursor memory(memory_.of(page));
   memory.skip(static_cast<std::size_t>(part.offset));
   rpc.add(std::move(item), memory, part.bytes);
 }
@@ -462,9 +462,9 @@ void PageBatch::end() {
 
 }  // namespace
 
-void start_pages(CallContext context, PageAction action, PageNames names,
-                 std::vector<Buffer> buffers, Call::OnEnd on_end) {
-  std::make_shared<PageBatch>(std::move(context), action, std::move(names), std::move(buffers),
+void start_pages(CallContext context, PageAction action, PageNames names, PageMemory memory,
+                 Call::OnEnd on_end) {
+  std::make_shared<PageBatch>(std::move(context), action, std::move(names), std::move(memory),
                               std::move(on_end))
       ->run();
 }

@@ -75,7 +75,8 @@ class PageView : public Call {
     memory_ = memory_of(bytes);
     if (bytes > 0 && memory_ == nullptr) return finish(too_large("view of a page", bytes));
     auto self = std::static_pointer_cast<PageView>(shared_from_this());
-    start_pages(context(), PageAction::get, PageNames(name_), {Buffer{memory_.get(), bytes}},
+    start_pages(context(), PageAction::get, PageNames(name_),
+                PageMemory(Buffer{memory_.get(), bytes}),
                 [self, bytes](Outcome outcome) { self->copied(std::move(outcome), bytes); });
   }
 

@@ -10,9 +10,10 @@ operation, or until its end, for a caller that waits for it anyway.
 from collections.abc import Sequence
 from typing import Any
 
-from gd2fs.buffers import Source, Sources, Target, Targets
+from gd2fs.buffers import PageSources, PageTargets, Source, Sources, Target, Targets
 
 BATCH_ITEMS_MAX: int
+BATCH_BUFFERS_MAX: int
 CHUNK_BYTES_DEFAULT: int
 CHUNK_BYTES_MIN: int
 CHUNK_BYTES_MAX: int
@@ -22,6 +23,7 @@ KEY_BYTES_MAX: int
 NAMESPACE_BYTES_MAX: int
 NODES_MAX: int
 NODE_NAME_BYTES_MAX: int
+PAGE_BUFFERS_MAX: int
 PAGE_BYTES_MAX: int
 PATH_BYTES_MAX: int
 PORT_DEFAULT: int
@@ -102,7 +104,7 @@ class Call:
 
     @property
     def fault(self) -> tuple[int, int, int, int] | None:
-        """The first page that was refused: index, status, its bytes there, its buffer's bytes."""
+        """The first page that was refused: index, status, its bytes there and here."""
 
     @property
     def entries(self) -> list[tuple[bytes, int]]:
@@ -177,7 +179,7 @@ class Client:
         self,
         namespace: bytes,
         keys: Sequence[Key],
-        into: Sequence[Target],
+        into: PageTargets,
         *,
         is_probe: bool = False,
         timeout_ms: int = 0,
@@ -187,7 +189,7 @@ class Client:
         self,
         namespace: bytes,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         *,
         ttl_s: int = 0,
         eviction_class: int = 8,

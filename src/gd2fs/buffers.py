@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Target: TypeAlias = WriteableBuffer | tuple[int, int]
     Sources: TypeAlias = Source | Sequence[Source]
     Targets: TypeAlias = Target | Sequence[Target]
+    # Of a batch of pages: for each one buffer, or a list or tuple of those its bytes lie in.
+    PageSources: TypeAlias = Sequence[Sources]
+    PageTargets: TypeAlias = Sequence[Targets]
 
 
 BUFFER_BYTES_MAX = 64 << 30  # that we allocate for a caller who did not say how much it may be
@@ -66,6 +69,16 @@ def views_of(buffers: Any) -> list[memoryview]:
     """
     is_single = not isinstance(buffers, list | tuple) or _is_address(buffers)
     return [_view_of(buffer) for buffer in ([buffers] if is_single else buffers)]
+
+
+def page_views_of(pages: Any) -> list[list[memoryview]]:
+    """For each page the flat byte views of its buffers, in order.
+
+    Raises:
+        TypeError, BufferError: Something in it is no contiguous buffer.
+    """
+    is_single = not isinstance(pages, list | tuple) or _is_address(pages)
+    return [views_of(page) for page in ([pages] if is_single else pages)]
 
 
 def _is_address(buffer: Any) -> bool:

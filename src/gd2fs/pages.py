@@ -16,7 +16,7 @@ from gd2fs.outcome import KEPT_AT, SYNC_ANSWERS, Status, check, error_of
 
 if TYPE_CHECKING:
     from gd2fs import _core
-    from gd2fs.buffers import Source, Target
+    from gd2fs.buffers import PageSources, PageTargets
     from gd2fs.client import Client
 
 Key: TypeAlias = bytes | str  # str travels as UTF-8; 1 to 512 bytes
@@ -57,24 +57,26 @@ class Pages:
         return await client._arun(self._steps.exists(keys, client._deadline(timeout_s)))
 
     def get(
-        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+        self, keys: Sequence[Key], into: PageTargets, *, timeout_s: float | None = None
     ) -> PageResult:
-        """Copy pages into ``into``, one buffer per key, each at least as long as its page.
+        """Copy pages into ``into``, for each key memory that is at least as long as its page.
 
         Args:
             keys: In the order of the answer.
-            into: Writable, without overlaps. Borrowed for the call only. The buffer of a miss may
-                have been written to.
+            into: For each key one buffer, or a list or tuple of up to 1,024 that the page is
+                scattered over, in order. Writable, without overlaps. Borrowed for the call only.
+                The memory of a miss may have been written to.
 
         Raises:
-            InvalidRequest: As for ``exists``; or a buffer is shorter than its page, or shared.
+            InvalidRequest: As for ``exists``; or the memory of a page is shorter than the page, in
+                too many buffers, or shared.
             Unavailable: No node answered in time. Treat it as a miss.
         """
         client = self._client
         return client._run(self._steps.get(keys, into, client._deadline(timeout_s)))
 
     async def aget(
-        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+        self, keys: Sequence[Key], into: PageTargets, *, timeout_s: float | None = None
     ) -> PageResult:
         """As ``get``. The buffers are borrowed until the await ends, however it ends."""
         client = self._client
@@ -83,7 +85,7 @@ class Pages:
     def put(
         self,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         *,
         ttl_s: int | None = None,
         marks: Marks = NONE,
@@ -93,7 +95,9 @@ class Pages:
 
         Args:
             keys: What is there already stays as it is, and counts as stored.
-            values: Borrowed for the call only. They must not change meanwhile.
+            values: For each key one buffer, or a list or tuple of up to 1,024 whose bytes in
+                order are the value; how it lies here is not stored. Borrowed for the call only.
+                They must not change meanwhile.
             ttl_s: Seconds until the pages go by themselves.
             marks: What is said about them to those who choose what stays.
 
@@ -102,7 +106,8 @@ class Pages:
             ``copies`` says on how many nodes each of them is.
 
         Raises:
-            InvalidRequest: As for ``exists``; or a value is empty, or larger than a whole arena.
+            InvalidRequest: As for ``exists``; or a value is empty, larger than a whole arena, or
+                in too many buffers.
             Unavailable: No node answered in time. Some pages may be there.
         """
         client = self._client
@@ -112,7 +117,7 @@ class Pages:
     async def aput(
         self,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         *,
         ttl_s: int | None = None,
         marks: Marks = NONE,
@@ -207,9 +212,7 @@ class PageSteps:
         check(call, f"exists {len(keys)} keys {self._what}", (Status.OK, Status.MISS))
         return Presence(call.present)
 
-    def get(
-        self, keys: Sequence[Key], into: Sequence[Target], deadline: Deadline
-    ) -> Steps[PageResult]:
+    def get(self, keys: Sequence[Key], into: PageTargets, deadline: Deadline) -> Steps[PageResult]:
         call = yield partial(
             self._core.get_pages, self._namespace, keys, into, timeout_ms=deadline.left_ms()
         )
@@ -220,7 +223,7 @@ class PageSteps:
     def put(
         self,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         ttl_s: int | None,
         deadline: Deadline,
         marks: Marks = NONE,
@@ -289,7 +292,7 @@ class PageSteps:
             )
         if status == Status.INVALID and page_bytes > buffer_bytes:
             raise InvalidRequest(
-                f"get {page}: it is {page_bytes} bytes, its buffer {buffer_bytes}",
-                hint="give every page a buffer of its size",
+                f"get {page}: it is {page_bytes} bytes, its memory here {buffer_bytes}",
+                hint="give every page memory of its size",
             )
         raise error_of(Status(status), f"{page}: {Status(status).name.lower()}")

@@ -155,6 +155,92 @@ def test_a_buffer_too_short_for_its_page_is_refused(pages):
         pages.get(KEYS[:1], [bytearray(9)])
 
 
+def cut(memory, *sizes):
+    """Views of the parts of ``memory``, of these sizes and the rest."""
+    parts, at = [], 0
+    for size in (*sizes, len(memory) - sum(sizes)):
+        parts.append(memoryview(memory)[at : at + size])
+        at += size
+    return parts
+
+
+# Blocks of 64 KiB cross the borders of buffers; some end where a buffer does.
+CUTS = [(1,), (65_536,), (0, 100, 65_436, 3), (30_000,) * 10, (257,) * 1_000]
+
+
+@pytest.mark.parametrize("sizes", CUTS, ids=lambda sizes: f"{len(sizes) + 1} buffers")
+def test_a_page_of_several_buffers_reads_into_one(pages, sizes):
+    into = bytearray(len(VALUES[5]))
+    pages.put(KEYS[:1], [cut(VALUES[5], *sizes)])
+
+    assert pages.get(KEYS[:1], [into]).sizes == [len(into)]
+    assert into == VALUES[5]
+
+
+@pytest.mark.parametrize("sizes", CUTS, ids=lambda sizes: f"{len(sizes) + 1} buffers")
+def test_a_page_of_one_buffer_reads_into_several(pages, sizes):
+    into = bytearray(len(VALUES[5]))
+    pages.put(KEYS[:1], VALUES[5:])
+
+    assert pages.get(KEYS[:1], [tuple(cut(into, *sizes))]).sizes == [len(into)]
+    assert into == VALUES[5]
+
+
+def test_each_page_of_a_batch_has_buffers_of_its_own(pages):
+    into = [bytearray(len(value)) for value in VALUES]
+    pages.put(KEYS, [VALUES[0], cut(VALUES[1], 9), VALUES[2], *(cut(v, 7, 11) for v in VALUES[3:])])
+    targets = [cut(into[0]), into[1], *(cut(each, 70_000) for each in into[2:])]
+
+    assert pages.get(KEYS, targets).sizes == [len(value) for value in VALUES]
+    assert into == VALUES
+
+
+def test_what_lies_behind_a_page_in_its_last_buffers_stays(pages):
+    into = bytearray(b"x" * 20)
+    pages.put(KEYS[:1], [b"0123456789"])
+    pages.get(KEYS[:1], [cut(into, 4, 4, 4)])
+
+    assert into == b"0123456789xxxxxxxxxx"
+
+
+def test_arrays_and_addresses_are_parts_of_pages(pages):
+    value = numpy.arange(50_000, dtype=numpy.float32).reshape(2, -1)
+    into = numpy.zeros_like(value)
+    address = into[1].__array_interface__["data"][0]
+    pages.put(KEYS[:1], [[value[0], value[1]]])
+    pages.get(KEYS[:1], [[into[0], (address, into[1].nbytes)]])
+
+    assert numpy.array_equal(into, value)
+
+
+def test_buffers_too_short_together_are_refused(pages):
+    pages.put(KEYS[:1], [b"0123456789"])
+
+    with pytest.raises(InvalidRequest, match=r"10 bytes.* 9"):
+        pages.get(KEYS[:1], [[bytearray(4), bytearray(5)]])
+
+
+def test_more_buffers_than_a_page_may_have_are_refused(pages):
+    with pytest.raises(InvalidRequest, match="1025 buffers for page 1, but the limit is 1024"):
+        pages.put(KEYS[:2], [b"a", [b"b"] * 1_025])
+
+
+@pytest.mark.parametrize("parts", [[], [b""], [b"", b""]])
+def test_a_value_of_empty_buffers_is_refused(pages, parts):
+    with pytest.raises(InvalidRequest):
+        pages.put(KEYS[:1], [parts])
+
+
+def test_several_buffers_work_with_await(pages):
+    into = bytearray(5)
+
+    async def use() -> list[int | None]:
+        await pages.aput(KEYS[:1], [[b"va", b"lue"]])
+        return (await pages.aget(KEYS[:1], [cut(into, 1)])).sizes
+
+    assert (asyncio.run(use()), into) == ([5], b"value")
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_one_buffer_per_key_is_needed(pages, count):
     with pytest.raises(InvalidRequest, match=f"{count} buffers for 2 keys"):

@@ -86,6 +86,11 @@ class Fenced {
   ~Fenced() { munmap(at_, bytes_); }
   std::span<std::byte> bytes() const { return {at_, bytes_}; }
   std::vector<Buffer> buffers() const { return {{at_, bytes_}}; }
+  /// The same memory, cut in three.
+  std::vector<Buffer> parts() const {
+    const std::size_t third = bytes_ / 3;
+    return {{at_, third}, {at_ + third, third}, {at_ + 2 * third, bytes_ - 2 * third}};
+  }
   void forbid() { REQUIRE(mprotect(at_, bytes_, PROT_NONE) == 0); }
 
  private:
@@ -309,13 +314,18 @@ TEST_CASE("a read that is late is answered by the second node, and its memory le
   Batch batch = world.known_page(300'000);
   world.proxies[0].stall_after(100'000);  // in the middle of an answer
   std::vector<std::unique_ptr<Fenced>> seen;
+  bool is_cut = false;  // into one buffer, and into several
+  SUBCASE("into one buffer") {}
+  SUBCASE("into several buffers") { is_cut = true; }
 
   // Until one is asked of node 0: after a few seconds at the latest, however quick the other is.
   const auto is_won = eventually([&] {
     seen.push_back(std::make_unique<Fenced>(300'000));
     const Fenced& room = *seen.back();
+    const std::vector<Buffer> into = is_cut ? room.parts() : room.buffers();
+    const std::vector<std::uint32_t> counts{static_cast<std::uint32_t>(into.size())};
     const auto got =
-        world.client->get_pages("ns", batch.keys, room.buffers(), {.timeout_ms = 600'000});
+        world.client->get_pages("ns", batch.keys, {into, counts}, {.timeout_ms = 600'000});
     REQUIRE(end_of(got).items[0].status == Status::ok);
     REQUIRE(std::equal(batch.values[0].begin(), batch.values[0].end(), room.bytes().begin()));
     seen.back()->forbid();

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from gd2fs import _core
 from gd2fs.answers import Listing, PageResult, Presence, Stored
 from gd2fs.argument import list_limit, seconds
-from gd2fs.buffers import views_of
+from gd2fs.buffers import page_views_of
 from gd2fs.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from gd2fs.buffers import Source, Target
+    from gd2fs.buffers import PageSources, PageTargets
     from gd2fs.testing.memory_store import MemoryStore
 
 Key: TypeAlias = bytes | str
@@ -30,37 +30,34 @@ class MemoryPages:
         return Presence([name in self._store.live_pages() for name in names])
 
     def get(
-        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+        self, keys: Sequence[Key], into: PageTargets, *, timeout_s: float | None = None
     ) -> PageResult:
-        names, targets = self._names(keys), views_of(into)
+        names, targets = self._names(keys), page_views_of(into)
         _check_counts(names, targets)
         pages = self._store.live_pages()
         sizes: list[int | None] = []
         for name, target in zip(names, targets, strict=True):
             page = pages.get(name)
-            if page is not None and len(page) > len(target):
-                raise InvalidRequest(
-                    f"a page is {len(page)} bytes, its buffer {len(target)}", hint="a longer one"
-                )
             sizes.append(None if page is None else len(page))
             if page is not None:
-                target[: len(page)] = page
+                _scatter(page, target)
         return PageResult(sizes)
 
     def put(
         self,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         *,
         ttl_s: int | None = None,
         timeout_s: float | None = None,
     ) -> Stored:
-        names, sources = self._names(keys), views_of(values)
+        names, sources = self._names(keys), page_views_of(values)
         _check_counts(names, sources)
-        if not all(len(source) for source in sources):
+        pages = [b"".join(source) for source in sources]
+        if not all(pages):
             raise InvalidRequest("a page is empty", hint="a page is 1 byte to 1 GiB")
-        for name, source in zip(names, sources, strict=True):
-            self._store.keep_page(name, bytes(source), seconds(ttl_s))
+        for name, page in zip(names, pages, strict=True):
+            self._store.keep_page(name, page, seconds(ttl_s))
         return Stored([True] * len(names), [1] * len(names))
 
     def drop(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> int:
@@ -85,14 +82,14 @@ class MemoryPages:
         return self.exists(keys)
 
     async def aget(
-        self, keys: Sequence[Key], into: Sequence[Target], *, timeout_s: float | None = None
+        self, keys: Sequence[Key], into: PageTargets, *, timeout_s: float | None = None
     ) -> PageResult:
         return self.get(keys, into)
 
     async def aput(
         self,
         keys: Sequence[Key],
-        values: Sequence[Source],
+        values: PageSources,
         *,
         ttl_s: int | None = None,
         timeout_s: float | None = None,
@@ -119,8 +116,29 @@ def refuse(fault: str) -> None:
         raise InvalidRequest(fault, hint="fix the name")
 
 
-def _check_counts(names: Sequence[object], buffers: Sequence[object]) -> None:
-    if len(names) != len(buffers):
+def _check_counts(names: Sequence[object], pages: Sequence[Sequence[memoryview]]) -> None:
+    if len(names) != len(pages):
         raise InvalidRequest(
-            f"{len(buffers)} buffers for {len(names)} keys", hint="give one buffer per key"
+            f"{len(pages)} buffers for {len(names)} keys",
+            hint="give one buffer, or one list of them, per key",
         )
+    for index, buffers in enumerate(pages):
+        if len(buffers) > _core.PAGE_BUFFERS_MAX:
+            raise InvalidRequest(
+                f"{len(buffers)} buffers for page {index}, but the limit is "
+                f"{_core.PAGE_BUFFERS_MAX}",
+                hint="use fewer, longer ones",
+            )
+
+
+def _scatter(page: bytes, buffers: Sequence[memoryview]) -> None:
+    room = sum(map(len, buffers))
+    if len(page) > room:
+        raise InvalidRequest(
+            f"a page is {len(page)} bytes, its memory here {room}", hint="give it more"
+        )
+    at = 0
+    for buffer in buffers:
+        part = page[at : at + len(buffer)]
+        buffer[: len(part)] = part
+        at += len(part)
