@@ -205,7 +205,7 @@ class VllmKind:
             model=setup.model,
             port=port,
             served_name=SERVED_NAME,
-            context_tokens=min(setup.device_tokens, self.CONTEXT_TOKENS_MAX),
+            context_tokens=min(setup.device_tokens - self.BLOCK_TOKENS, self.CONTEXT_TOKENS_MAX),
             requests=setup.requests,
             block_tokens=self.BLOCK_TOKENS,
             device_blocks=setup.device_tokens // self.BLOCK_TOKENS,

@@ -8,6 +8,7 @@ many bytes, less what they need to stage pages in. Fresh processes flush every c
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -62,10 +63,12 @@ def run_fleet(kind: Kind, workload: Workload, setup: FleetSetup, board: Board) -
 
     Raises:
         InvalidRequest: A setting is wrong, or does not fit the others.
-        Unavailable: A server did not start, or broke off.
+        Unavailable: A server did not start, or broke off. The logs are kept then.
     """
-    with tempfile.TemporaryDirectory(prefix="gd2fs-fleet-") as directory:
-        return asyncio.run(FleetRun(kind, workload, setup, board, Path(directory)).run())
+    directory = Path(tempfile.mkdtemp(prefix="gd2fs-fleet-"))
+    outcome = asyncio.run(FleetRun(kind, workload, setup, board, directory).run())
+    shutil.rmtree(directory)
+    return outcome
 
 
 class FleetRun:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -27,6 +28,9 @@ STOP_S = 15.0
 ANSWER_S = 120.0  # of one request; what is about time sets its own
 POLL_S = 0.2
 LOG_TAIL_CHARACTERS = 4000
+LOG_CHARACTERS_MAX = 1 << 20
+WHY_CHARACTERS_MAX = 500
+ERROR = re.compile(r"\b[A-Za-z]*(Error|Exception): \S")
 
 
 class ServerFault(Unavailable):
@@ -94,9 +98,11 @@ class EngineServer:
         end = time.monotonic() + timeout_s
         while not self.is_healthy():
             if self.process is None or self.process.poll() is not None:
-                raise ServerFault(f"{self.name} has ended:\n{self.log_tail()}")
+                raise ServerFault(f"{self.name} has ended: {self.why()}", hint=self._where())
             if time.monotonic() > end:
-                raise ServerFault(f"{self.name} is not healthy yet:\n{self.log_tail()}")
+                raise ServerFault(
+                    f"{self.name} is not healthy yet: {self.why()}", hint=self._where()
+                )
             time.sleep(POLL_S)
 
     def is_healthy(self) -> bool:
@@ -127,11 +133,21 @@ class EngineServer:
         self._signal(process, signal.SIGKILL)  # what of the group is left
         process.wait()
 
-    def log_tail(self) -> str:
+    def why(self) -> str:
+        """The first error that its log names, which others follow from; else its last line."""
+        lines = [line.strip() for line in self.log_tail(LOG_CHARACTERS_MAX).splitlines()]
+        errors = [line for line in lines if ERROR.search(line)]
+        found = errors[:1] or [line for line in lines if line][-1:]
+        return found[0][-WHY_CHARACTERS_MAX:] if found else "it said nothing"
+
+    def _where(self) -> str:
+        return f"its log is {self.log}"
+
+    def log_tail(self, count: int = LOG_TAIL_CHARACTERS) -> str:
         """The end of its log."""
         if not self.log.is_file():
             return "it said nothing"
-        return self.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL_CHARACTERS:]
+        return self.log.read_text(encoding="utf-8", errors="replace")[-count:]
 
     def _signal(self, process: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
