@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+RESERVE_BYTES = 256 << 20  # SGLang leaves 10 GiB free, more than small machines have
+
 
 def put_in() -> None:
     """Replace what needs an accelerator; nothing where there is one."""
@@ -24,6 +26,7 @@ def put_in() -> None:
 
     if not hasattr(torch.cpu.Stream, "synchronize"):
         torch.cpu.Stream.synchronize = lambda self: None  # all that was asked for is done
+    base.HICACHE_HOST_MEMORY_RESERVE_BYTES = RESERVE_BYTES
     common._cuda_host_register = lambda *arguments, **options: None
     base.HostKVCache.__init__ = _unpinned(base.HostKVCache.__init__)
     mamba.MambaPoolHost.__init__ = _unpinned(mamba.MambaPoolHost.__init__)
