@@ -80,7 +80,7 @@ def run_tests(environment: Environment, for_pytest: list[str]) -> Outcome:
     print(f"{environment.engine}: tests in {environment.folder}", flush=True)
     report = PLACE / f"{environment.engine}.xml"
     report.unlink(missing_ok=True)
-    command = [str(environment.python), "-m", "pytest", "-c", str(SOURCES / "pytest.ini")]
+    command = [str(environment.python), "-m", "pytest", "-c", str(SOURCES / "in_environment.ini")]
     command += ["--rootdir", str(SOURCES), "--confcutdir", str(SOURCES)]
     command += [f"--junitxml={report}", str(environment.tests), *for_pytest]
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTHONUNBUFFERED": "1"}

@@ -48,6 +48,14 @@ def test_loads_under_way_count_as_a_queue(gate):
     assert admitted == [False, True]
 
 
+def test_a_load_of_which_nothing_came_is_no_quick_one(gate, clock):
+    with gate.loading(1000 * MIB) as failed:
+        failed.arrived = 0
+        clock.now += 2.0
+
+    assert not gate.admits(tokens=1001, size=100 * MIB)
+
+
 def test_what_is_unknown_is_loaded(clock):
     gate = LoadGate(clock=clock)
     first = gate.admits(tokens=1, size=1 << 40)

@@ -36,6 +36,13 @@ class Rates:
     queued_bytes: int
 
 
+@dataclass(slots=True)
+class Load:
+    """One load under way. ``arrived`` is set by whoever knows that not all of its bytes came."""
+
+    arrived: int
+
+
 class LoadGate:
     """Says whether a span is worth loading. Thread-safe.
 
@@ -73,19 +80,20 @@ class LoadGate:
             return load_s <= tokens / rates.compute_tokens_per_s
 
     @contextmanager
-    def loading(self, size: int) -> Iterator[None]:
+    def loading(self, size: int) -> Iterator[Load]:
         """Around a load of ``size`` bytes: it queues others, and its time is a sample."""
+        load = Load(arrived=size)
         with self._lock:
             self._queued += size
         begin = self._clock()
         try:
-            yield
+            yield load
         finally:
             now = self._clock()
             with self._lock:
                 self._queued -= size
                 self._loaded_at = now
-                self._bytes = self._bytes * LOAD_MEMORY + size
+                self._bytes = self._bytes * LOAD_MEMORY + load.arrived
                 self._seconds = self._seconds * LOAD_MEMORY + now - begin
 
     def saw_compute(self, *, tokens: int, seconds: float) -> None:

@@ -108,15 +108,16 @@ class EngineStore:
         sizes = [_size_of(buffers) for buffers in into]
         begin = time.monotonic()
         found: list[bool] = []
-        with self.gate.loading(sum(sizes)):
+        with self.gate.loading(sum(sizes)) as load:
             for batch, buffers, wanted in zip(
                 _batches(keys), _batches(into), _batches(sizes), strict=True
             ):
                 found += self._get(batch, buffers, wanted, end)
+            load.arrived = sum(size for size, came in zip(sizes, found, strict=True) if came)
         self.board.add(
             loads=1,
             loaded_pages=sum(found),
-            loaded_bytes=sum(size for size, is_found in zip(sizes, found, strict=True) if is_found),
+            loaded_bytes=load.arrived,
             load_misses=len(found) - sum(found),
             load_microseconds=_microseconds_since(begin),
         )
