@@ -132,6 +132,27 @@ class Trees(UnifiedRadixCacheStorageFixtures):
         self._flush_l3_backups(tree, timeout=PATIENCE_S)
         return pages_of(tree)
 
+    def leaf(self, tree: Any, sequence: list[int]) -> Any:
+        """The node where a sequence ends."""
+        return match_prefix(tree, sequence).last_device_node
+
+    def hashes(self, tree: Any) -> list[str]:
+        """Of the pages of a tree that has one sequence, in order."""
+        nodes = [
+            each for each in tree.tree_core.get_all_node_ids() if each != tree.root_node_handle()
+        ]
+        chains = [self._path_chain(tree, node) for node in nodes]
+        return self._all_page_hashes(tree, max(chains, key=len)[-1])
+
+    def device_hit_after_prefetch(self, tree: Any, sequence: list[int]) -> int:
+        """Have a tree without a host cache fetch a sequence; how many tokens it has then."""
+        handle = CacheRequestHandle(f"request-{time.monotonic_ns()}", 0)
+        tree.prefetch_from_storage(
+            handle, tree.root_node_handle(), array("q", sequence), None, None
+        )
+        self._run_prefetch_to_completion(tree, handle, timeout=PATIENCE_S)
+        return match_prefix(tree, sequence).device_prefix_len
+
     def prefetch(self, tree: Any, sequence: list[int]) -> int:
         """Have a tree fetch a sequence; how many tokens it has in its host memory then."""
         handle = CacheRequestHandle(f"request-{time.monotonic_ns()}", 0)
