@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
+import struct
 import sys
 import time
 from collections.abc import Mapping
@@ -46,7 +48,9 @@ class Answer:
 class Instance:
     """One server. ``server`` is its process, ``flags`` how it was started."""
 
-    def __init__(self, name: str, model: Path, folder: Path, **flags: Any) -> None:
+    def __init__(
+        self, name: str, model: Path, folder: Path, *, device_tokens: int = 8192, **flags: Any
+    ) -> None:
         variables = {
             **cpu_variables(),
             "PYTHONPATH": str(CPU),
@@ -57,7 +61,7 @@ class Instance:
             model=str(model),
             port=free_ports(1)[0],
             page_tokens=PAGE_TOKENS,
-            device_tokens=8192,
+            device_tokens=device_tokens,
             requests=8,
             dtype="float32",  # so that a cache that is kept and one that is computed agree
             admin_key=ADMIN_KEY,
@@ -143,3 +147,13 @@ def prompt(seed: int, tokens: int) -> list[int]:
 def pages_of(tokens: int) -> int:
     """Whole pages of a prompt that can be looked up: its last token is always computed."""
     return (tokens - 1) // PAGE_TOKENS
+
+
+def page_hashes(tokens: list[int]) -> list[str]:
+    """What SGLang calls the pages of a prompt: each hash is over the one before and its tokens."""
+    hashes, before = [], b""
+    for at in range(0, len(tokens) - PAGE_TOKENS + 1, PAGE_TOKENS):
+        page = struct.pack(f"<{PAGE_TOKENS}I", *tokens[at : at + PAGE_TOKENS])
+        before = hashlib.sha256(before + page).digest()
+        hashes.append(before.hex())
+    return hashes

@@ -72,13 +72,16 @@ def test_of_a_longer_prompt_the_part_that_was_computed_is_restored(trees):
 
 
 @of_kind("window")
-def test_without_the_whole_window_nothing_of_a_span_is_restored(trees, nodes):
+def test_a_span_ends_where_the_window_before_its_end_is_whole(trees, nodes):
     sequence = trees._make_seq(1, PAGES)
     producer = trees.new()
-    trees.produce(producer, sequence)
+    computed = trees.produce(producer, sequence)
     drop_page(trees, producer[0], nodes, pool="swa", page=PAGES - 2)
+    fresh = trees.new()[0]
+    hit = trees.prefetch(fresh, sequence)
 
-    assert trees.prefetch(trees.new()[0], sequence) == 0
+    assert hit == (PAGES - 2) * trees.cfg.page_size
+    assert same(pages_of(fresh), computed)
 
 
 @of_kind("states")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import mmap
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoint import make_checkpoint
-from instances import PAGE_TOKENS, Answer, Instance, pages_of, prompt
+from engines.servers import wait_until
+from instances import PAGE_TOKENS, PATIENCE_S, Answer, Instance, page_hashes, pages_of, prompt
+from storm import Storm
 
 from gd2fs import Client
 from gd2fs.testing import Cluster
 
 PROMPT_TOKENS = 800
+KNOWN = 12  # prompts that are asked under faults: more than the device and the host have room for
+KNOWN_TOKENS = 480
+DEVICE_TOKENS = 2048
+ANSWERS = 12  # that a fault has to last
+WAIT_MAX_S = 40.0  # of a request on a busy machine: computing, and a deadline of each kind
 DEADLINES = {"lookup_timeout_s": 2.0, "load_timeout_s": 4.0, "store_timeout_s": 4.0}
 
 
@@ -50,8 +60,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     memory = Path("/dev/shm") / f"gd2fs-{folder.parent.name}-{folder.name}"
     with Cluster(1, "128MiB", str(folder), arena=f"file:{memory}") as cluster:
         settings = {"cp": cluster.cp, "cluster": cluster.name, "never_slower": False, **DEADLINES}
-        kept = Instance("kept", model, folder)
-        stateless = Instance("stateless", model, folder, store=settings, is_stateless=True)
+        room = {"device_tokens": DEVICE_TOKENS}
+        kept = Instance("kept", model, folder, **room)
+        stateless = Instance("stateless", model, folder, store=settings, is_stateless=True, **room)
         try:
             for each in (kept, stateless):
                 each.server.launch()
@@ -60,10 +71,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             kept.attach(settings)
             yield Site(kept, stateless, cluster, memory, settings)
         finally:
-            for each in (kept, stateless):
-                each.server.stop()
-            for left in memory.parent.glob(f"{memory.name}*"):
-                left.unlink()
+            with ThreadPoolExecutor() as pool:  # each takes seconds to end
+                list(pool.map(lambda each: each.server.stop(), (kept, stateless)))
+            forget(memory)
+
+
+def forget(memory: Path) -> None:
+    """Remove what a node keeps; it begins empty then."""
+    for left in memory.parent.glob(f"{memory.name}*"):
+        left.unlink()
 
 
 def computed(instance: Instance, tokens: list[int]) -> Answer:
@@ -162,6 +178,123 @@ def test_what_is_quicker_to_compute_is_not_loaded(site):
 
 def test_both_servers_have_one_namespace(site):
     assert site.kept.namespace() == site.stateless.namespace()
+
+
+# ---- faults, under load ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def known(site: Site) -> list[tuple[list[int], list[int]]]:
+    """Prompts, and what a server answers that has all of their cache."""
+    prompts = [prompt(100 + at, KNOWN_TOKENS) for at in range(KNOWN)]
+    answers = []
+    for each in prompts:
+        computed(site.kept, each)
+        answers.append(site.kept.ask(each))
+    assert all(each.cached for each in answers)
+    return [(each, answer.tokens) for each, answer in zip(prompts, answers, strict=True)]
+
+
+def assert_all_was_answered(storm: Storm, site: Site) -> None:
+    assert storm.faults == []
+    assert storm.slowest_s() < WAIT_MAX_S
+    assert all(each.server.is_healthy() for each in site.both())
+
+
+def assert_pages_are_shared_again(site: Site, seed: int) -> None:
+    """Without anybody's help, within a while."""
+    numbers = iter(range(1000 * seed, 1000 * seed + 1000))
+
+    def is_shared() -> bool:
+        tokens = prompt(next(numbers), 320)
+        site.kept.ask(tokens)
+        wanted = pages_of(320) * PAGE_TOKENS
+        answers = [site.stateless.ask([*tokens[:-1], last]) for last in (7, 8)]
+        return max(each.stored for each in answers) == wanted
+
+    wait_until(is_shared, PATIENCE_S, "shared again")
+
+
+def test_under_load_pages_come_from_the_store(site, known):
+    with Storm(site.both(), known) as storm:
+        storm.wait_more(2 * ANSWERS)
+
+    assert_all_was_answered(storm, site)
+    assert sum(each.stored for each in storm.answers) > 0
+
+
+def test_a_store_that_is_killed_and_comes_back_empty(site, known):
+    node = site.cluster.members[0]
+    with Storm(site.both(), known) as storm:
+        storm.wait_more(4)
+        node.kill()
+        storm.wait_more(ANSWERS)
+        forget(site.memory)
+        node.start()
+        storm.wait_more(ANSWERS)
+
+    assert_all_was_answered(storm, site)
+    assert_pages_are_shared_again(site, 1)
+
+
+def test_a_store_that_hangs_for_a_while(site, known):
+    node = site.cluster.members[0]
+    with Storm(site.both(), known) as storm:
+        storm.wait_more(4)
+        node.send(signal.SIGSTOP)
+        storm.wait_more(ANSWERS)
+        node.send(signal.SIGCONT)
+        storm.wait_more(4)
+
+    assert_all_was_answered(storm, site)
+    assert_pages_are_shared_again(site, 2)
+
+
+def test_a_store_without_room(site, known):
+    quota = f"namespace.{site.kept.namespace()}.quota"
+    failures = sum(each.metric("store_failures_total") for each in site.both())
+    with site.client() as client, Storm(site.both(), known) as storm:
+        storm.wait_more(4)
+        client.settings({"do": "set", "key": quota, "value": "32KiB"})  # less than one page
+        storm.wait_more(ANSWERS)
+        fresh = site.kept.ask(prompt(50, PROMPT_TOKENS))
+        wait_until(
+            lambda: sum(each.metric("store_failures_total") for each in site.both()) > failures,
+            PATIENCE_S,
+            "refused",
+        )
+        client.settings({"do": "set", "key": quota, "value": None})
+
+    assert_all_was_answered(storm, site)
+    assert fresh.stored == 0
+    assert_pages_are_shared_again(site, 3)
+
+
+def test_a_page_that_is_damaged_on_its_node(site):
+    tokens = prompt(60, PROMPT_TOKENS)
+    first = computed(site.kept, tokens)
+    name = page_hashes(tokens)[20].encode()
+    with site.client() as client:
+        pages = client.pages(site.kept.namespace())
+        [key] = [key for key, _ in pages.list(limit=65_536).entries if key.endswith(name)]
+        room = bytearray(1 << 20)
+        [size] = pages.get([key], [room]).sizes
+    damage(site.memory, bytes(room[:size]))
+    for each in site.both():
+        each.flush()
+    answers = [each.ask(tokens) for each in (site.stateless, site.kept)]
+
+    assert [each.tokens for each in answers] == [first.tokens] * 2
+    assert answers[0].stored <= 20 * PAGE_TOKENS
+    assert_pages_are_shared_again(site, 4)
+
+
+def damage(memory: Path, page: bytes) -> None:
+    """Change bytes of a page where its node has it."""
+    with open(memory, "r+b") as file, mmap.mmap(file.fileno(), 0) as arena:
+        at = arena.find(page[5000:6000])
+        assert at >= 0
+        arena[at : at + 5] = bytes(each ^ 0xFF for each in arena[at : at + 5])
 
 
 def test_nothing_went_wrong_so_far(site):

@@ -283,7 +283,7 @@ def test_a_setting_that_does_not_exist_is_refused(store_settings):
 
 def test_a_store_that_hangs_costs_a_deadline_and_no_more(tmp_path):
     with Cluster(1, "64MiB", str(tmp_path), arena="plain") as cluster:
-        deadlines = dict.fromkeys(("lookup_timeout_s", "load_timeout_s", "store_timeout_s"), 0.5)
+        deadlines = dict.fromkeys(("lookup_timeout_s", "load_timeout_s", "store_timeout_s"), 1.0)
         settings = {"cp": cluster.cp, "cluster": cluster.name, "transport": "tcp", **deadlines}
         one = storage_of(settings, {"kv": HostPool().fill()})
         one.batch_set_v1(hashes(0), slots_of(0))
@@ -299,7 +299,7 @@ def test_a_store_that_hangs_costs_a_deadline_and_no_more(tmp_path):
         one.close()
 
     assert answers == [0, [False], [False]]
-    assert seconds < 10  # of three deadlines of 0.5 s each, on a busy machine
+    assert seconds < 30  # of three deadlines of 1 s each, on a busy machine
 
 
 def test_a_store_that_is_away_at_the_start_is_found_later(store_settings):
