@@ -51,7 +51,7 @@ endif
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-engines: $(STAMPS)/install ## tests with real engines, each in an environment of its own; one of them with ENGINE_ARGS=sglang
+test-engines: $(STAMPS)/engine-deps $(STAMPS)/install ## tests with real engines, each in an environment of its own; one of them with ENGINE_ARGS=sglang
 	PYTHONPATH=tests $(BIN)/python -m engines $(ENGINE_ARGS)
 
 core-tests: $(STAMPS)/install ## build the tests of the core, in the module's own folder
@@ -150,6 +150,11 @@ $(STAMPS)/deps: .ci/deps
 $(STAMPS)/fio-deps: .ci/deps
 	@mkdir -p $(STAMPS)
 	@PYTHON="$(PYTHON)" .ci/deps fio
+	@touch $@
+
+$(STAMPS)/engine-deps: .ci/deps
+	@mkdir -p $(STAMPS)
+	@PYTHON="$(PYTHON)" .ci/deps build engines
 	@touch $@
 
 $(STAMPS)/etcd-deps: .ci/deps

@@ -83,7 +83,9 @@ def run_tests(environment: Environment, for_pytest: list[str]) -> Outcome:
     command = [str(environment.python), "-m", "pytest", "-c", str(SOURCES / "in_environment.ini")]
     command += ["--rootdir", str(SOURCES), "--confcutdir", str(SOURCES)]
     command += [f"--junitxml={report}", str(environment.tests), *for_pytest]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTHONUNBUFFERED": "1"}
+    own = {"PYTHONPATH": str(ROOT / "tests"), "PYTHONUNBUFFERED": "1"}
+    path = f"{environment.python.parent}{os.pathsep}{os.environ['PATH']}"  # engines compile
+    variables = {**os.environ, **own, "PATH": path}
     try:
         status = subprocess.run(command, cwd=PLACE, env=variables, timeout=ENGINE_S).returncode
     except subprocess.TimeoutExpired:

@@ -42,6 +42,11 @@ class HostPool:
         self.memory = torch.zeros(pieces, pages, piece_bytes, dtype=torch.uint8)
         self.kv_buffer = None if is_logical else self.memory
         self._is_addressable = is_addressable
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget which places are taken, as a flush does."""
+        self.slot_used = torch.zeros(self.memory.shape[1] * PAGE_TOKENS, dtype=torch.bool)
 
     def get_page_buffer_meta(self, slots: torch.Tensor) -> tuple[list[int], list[int]]:
         if not self._is_addressable:

@@ -172,6 +172,17 @@ def test_other_weights_than_at_the_start_are_another_namespace(attach, monkeypat
     assert one.batch_exists(hashes(0)) == 0
 
 
+def test_pages_of_former_weights_are_not_stored_as_those_of_the_new(attach, monkeypatch):
+    pool = HostPool().fill()
+    one = attach({"kv": pool})
+    monkeypatch.setattr(recipe, "weights_version", lambda: "put in later")
+    before_the_flush = one.batch_set_v1(hashes(0), slots_of(0))
+    pool.clear()
+    after = one.batch_set_v1(hashes(0), slots_of(0))
+
+    assert (before_the_flush, after) == ([False], [True])
+
+
 def test_a_pool_without_bytes_is_as_far_as_its_companions(attach):
     pools = {"kv": HostPool(is_logical=True), "deepseek_v4_c4": HostPool().fill()}
     one = attach(pools)

@@ -8,10 +8,11 @@ was put in while it runs counts too.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from gd2fs.engines.fingerprint import weights_fingerprint
+from gd2fs.engines.fingerprint import FINGERPRINT_DIGITS, weights_fingerprint
 from gd2fs.engines.identity import KvIdentity
 from gd2fs.errors import InvalidRequest
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gd2fs.engines.sglang.pools import PagePool
 
 LAYOUT_VERSION = 1  # ours; grows when the order of the bytes of a page changes
+ADAPTER = "adapter_config.json"
 FIRST_WEIGHTS = "default"  # version of the weights before any is put in
 GEOMETRY = ("head_num", "head_dim", "v_head_dim", "kv_lora_rank", "qk_rope_head_dim")
 MEANINGS = (
@@ -29,12 +31,28 @@ MEANINGS = (
 )
 
 
+class Arguments:
+    """SGLang's arguments as they are in effect; what the operator typed may say less.
+
+    Args:
+        typed: SGLang's ``ServerArgs``, with what was decided since beside it.
+    """
+
+    def __init__(self, typed: Any) -> None:
+        self._typed = typed
+
+    def __getattr__(self, name: str) -> Any:
+        from sglang.srt.arg_groups.overrides import resolution_result
+
+        return resolution_result(self._typed, name)
+
+
 def server_arguments() -> Any:
     """SGLang's arguments in this process; None in one that has none."""
     from sglang.srt.runtime_context import get_server_args
 
     try:
-        return get_server_args()
+        return Arguments(get_server_args())
     except ValueError:
         return None
 
@@ -82,21 +100,43 @@ def draft_of(arguments: Any) -> str:
     )
 
 
-def local_folder(model: str, revision: str | None) -> str:
+def adapters_of(arguments: Any) -> str:
+    """Fingerprint of the LoRA adapters that SGLang was started with; empty without.
+
+    Pages of an adapter go by its name and path. What is put in later is named by chance, so no
+    other instance finds it. Raises as ``weights_of``.
+    """
+    found = getattr(arguments, "lora_paths", None)
+    if not found:
+        return ""
+    named = sorted((str(each.lora_name), str(each.lora_path)) for each in found)
+    folders = [(name, local_folder(path, None, ADAPTER)) for name, path in named]
+    prints = [(name, weights_fingerprint(folder)) for name, folder in folders]
+    return hashlib.sha256(repr(prints).encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def local_folder(model: str, revision: str | None, file: str = "config.json") -> str:
     """Where a hub's model was downloaded to; as it is when it is a path, or not found."""
     if os.path.exists(model):
         return model
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(model, "config.json", revision=revision)
+        found = try_to_load_from_cache(model, file, revision=revision)
     except (ImportError, ValueError):  # the latter: it is no name that a hub could have
         return model
     return os.path.dirname(found) if isinstance(found, str) else model
 
 
 def identity_of(
-    config: Any, kv: PagePool, *, tag: str, weights: str, draft: str, arguments: Any
+    config: Any,
+    kv: PagePool,
+    *,
+    tag: str,
+    weights: str,
+    draft: str,
+    adapters: str,
+    arguments: Any,
 ) -> KvIdentity:
     """What all ranks of this instance share with whoever may use their pages.
 
@@ -106,11 +146,12 @@ def identity_of(
         tag: The operator's.
         weights: Fingerprint.
         draft: That of the draft model, which counts where its layers lie among the others.
+        adapters: That of LoRA adapters.
         arguments: SGLang's arguments, or None.
     """
     host = kv.host
     meanings = {name: str(getattr(arguments, name, None) or "") for name in MEANINGS}
-    meanings["weights_version"] = weights_version()
+    meanings |= {"weights_version": weights_version(), "adapters": adapters}
     if getattr(host, "layer_num", 0) != getattr(host, "target_layer_num", host.layer_num):
         meanings["draft"] = draft
     return KvIdentity(

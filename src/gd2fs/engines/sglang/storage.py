@@ -115,6 +115,7 @@ class GD2FSStorage(HiCacheStorage):
         self._arguments = recipe.server_arguments()
         self._weights = self.settings.weights or recipe.weights_of(self._arguments)
         self._draft = recipe.draft_of(self._arguments)
+        self._adapters = recipe.adapters_of(self._arguments)
         self._weights_version = recipe.weights_version()
         self.figures = Figures(
             self.board,
@@ -133,6 +134,7 @@ class GD2FSStorage(HiCacheStorage):
         self._store: EngineStore | None = None
         self._watch: ComputeWatch | None = None
         self._is_told = False
+        self._before: Any = None  # what the host pool was, when other weights were put in
 
     # ---- attach and detach: the scheduler's thread ----------------------------------------------
 
@@ -158,6 +160,7 @@ class GD2FSStorage(HiCacheStorage):
             tag=self.settings.tag,
             weights=self._weights,
             draft=self._draft,
+            adapters=self._adapters,
             arguments=self._arguments,
         )
         namespace = self.identity.namespace()
@@ -342,6 +345,8 @@ class GD2FSStorage(HiCacheStorage):
         tensors = list(values if values is not None else target_locations or [])
         if self._ready_store() is None or len(tensors) != len(keys):
             return False
+        if self._has_pages_of_before():
+            return False
         if not self._is_writer(KV):
             return True
         assert self._transfers is not None
@@ -360,6 +365,8 @@ class GD2FSStorage(HiCacheStorage):
         if self._ready_store() is None:
             return [[False] * len(part.keys) for part in parts]
         assert self._transfers is not None
+        if self._has_pages_of_before():
+            return [[False] * len(part.keys) for part in parts]
         stored = self._transfers.save(parts)
         self._saw_stored(chains, [ok for each in stored for ok in each])
         return stored
@@ -426,9 +433,25 @@ class GD2FSStorage(HiCacheStorage):
         if self._store is not None and recipe.weights_version() != self._weights_version:
             self._weights_version = recipe.weights_version()
             self._is_told = False
+            self._before = self._life_of_host_pool()
             log.warning("weights are now version %s: earlier pages are left", self._weights_version)
             self.on_host_pools_registered()
         return self._store
+
+    def _has_pages_of_before(self) -> bool:
+        """Whether the host pool may still have pages of weights that are not served any more.
+
+        They must not be stored as pages of the new ones. SGLang flushes when it is told to.
+        """
+        if self._before is None or self._life_of_host_pool() is not self._before:
+            self._before = None
+            return False
+        self.board.add(shed_pages=1)
+        return True
+
+    def _life_of_host_pool(self) -> Any:
+        """An object that is another one after each flush; of a pool that has none, always ours."""
+        return getattr(self.mem_pool_host, "slot_used", self)
 
 
 def _name(name: Any) -> str:
