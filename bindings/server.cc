@@ -287,6 +287,11 @@ class BoundServer {
   }
 
   void set_move_rate(std::uint64_t bytes_per_s) { running()->set_move_rate(bytes_per_s); }
+  void set_nvme_rate(std::uint64_t bytes_per_s) {
+    const std::shared_ptr<Server> server = running();
+    GilReleased released;
+    server->set_nvme_rate(bytes_per_s);
+  }
 
   nb::list spaces() const {
     nb::list list;
@@ -449,6 +454,7 @@ class BoundServer {
     dict["recovered_bytes"] = store.recovered_bytes;
     dict["is_losing"] = store.is_losing ? 1 : 0;
     dict["nvme_bytes"] = disk.bytes_max;
+    dict["nvme_usable_bytes"] = disk.usable_bytes;
     dict["nvme_live_bytes"] = disk.live_bytes;
     dict["nvme_file_bytes"] = disk.file_bytes;
     dict["nvme_records"] = disk.records;
@@ -531,6 +537,7 @@ void bind_server(nb::module_& module) {
            nb::arg("pin_bytes_max") = nb::none(),
            nb::arg("eviction_class") = EVICTION_CLASS_DEFAULT)
       .def("set_move_rate", &BoundServer::set_move_rate, nb::arg("bytes_per_s"))
+      .def("set_nvme_rate", &BoundServer::set_nvme_rate, nb::arg("bytes_per_s"))
       .def("spaces", &BoundServer::spaces)
       .def("next_question", &BoundServer::next_question, nb::arg("timeout_ms"))
       .def("answer", &BoundServer::answer, nb::arg("number"), nb::arg("text"))

@@ -389,6 +389,7 @@ void Connection::judged(std::uint64_t request, const std::vector<Verdict>& verdi
   parked_.erase(found);
   std::vector<bool> refused(offer.items.size());
   const bool is_told = verdicts.size() == offer.items.size();
+  if (!is_told) Counters::add(node_.counters.unjudged);
   for (std::size_t at = 0; is_told && at < offer.items.size(); ++at) {
     wire::Item& item = offer.items[at];
     const Verdict& verdict = verdicts[at];
@@ -591,10 +592,7 @@ void Connection::expire(std::int64_t now_ms) {
   for (const Parked& each : parked_) {
     if (each.offer != nullptr && now_ms > each.judged_by_ms) unjudged.push_back(each.request);
   }
-  for (const std::uint64_t request : unjudged) {
-    Counters::add(node_.counters.unjudged);
-    judged(request, {});
-  }
+  for (const std::uint64_t request : unjudged) judged(request, {});
 }
 
 void Connection::tick(std::int64_t now_ms) {

@@ -223,6 +223,10 @@ void Server::set_move_rate(std::uint64_t bytes_per_s) {
   state_->node.move_bytes_per_s.store(std::max<std::uint64_t>(bytes_per_s, 1));
 }
 
+void Server::set_nvme_rate(std::uint64_t bytes_per_s) {
+  state_->node.store->set_disk_rate(bytes_per_s);
+}
+
 Judge& Server::judge() { return state_->node.judge; }
 
 Desk& Server::settings_desk() { return state_->node.settings_desk; }

@@ -60,7 +60,7 @@ struct ServerCounts {
   std::uint64_t moves_left_bytes = 0;
   std::uint64_t moved = 0;  // copies brought to other nodes
   std::uint64_t moved_bytes = 0;
-  std::uint64_t unjudged = 0;       // offers that went on without the site's rule, which was late
+  std::uint64_t unjudged = 0;       // offers that went on without the site's rule: late, or failed
   bool is_settled = true;           // every piece is where the map in force says
   std::uint64_t bytes_spliced = 0;  // of bytes_out: left by reference
   std::uint64_t held_bytes = 0;     // on their way to readers that have not taken them yet
@@ -105,6 +105,8 @@ class Server {
   std::vector<Store::SpaceCounts> spaces() const;
   /// What the node's own moves take at most, 1 or more.
   void set_move_rate(std::uint64_t bytes_per_s);
+  /// What is written to its disks takes at most; 0: no limit.
+  void set_nvme_rate(std::uint64_t bytes_per_s);
   /// Where requests about settings wait for an answer.
   Desk& settings_desk();
   /// Where offers wait for the site's rule.

@@ -208,6 +208,8 @@ class Store {
   void after_drops(std::function<void()> done);
   /// Is there a disk below?
   bool has_tier() const;
+  /// Bytes a second that are written there at most, from now on; 0: no limit.
+  void set_disk_rate(std::uint64_t bytes_per_s);
   std::optional<DiskCounts> disk_counts() const;
   /// Before the end: writes what is dirty, for so long at most; then nothing moves between memory
   /// and disk any more, and nobody is called back.

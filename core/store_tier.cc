@@ -20,6 +20,12 @@ Result<bool> Store::open_tier(const TierOptions& options) {
 
 bool Store::has_tier() const { return state_->tier != nullptr; }
 
+void Store::set_disk_rate(std::uint64_t bytes_per_s) {
+  if (!has_tier()) return;
+  state_->tier->flusher().set_write_rate(bytes_per_s);
+  state_->tier->disk().set_write_rate(bytes_per_s);
+}
+
 void Store::load(const PieceRef& piece, LoadRank rank, StopRef stop, Loader::Done done) {
   if (has_tier()) return state_->tier->load(piece, rank, std::move(stop), std::move(done));
   piece->is_whole() ? done(Status::ok, piece) : done(Status::miss, nullptr);

@@ -89,6 +89,33 @@ def test_three_times_the_memory_is_all_there_and_after_a_restart_too(folder):
         assert look(client) == ([], [])
 
 
+def test_serve_says_how_much_of_its_disk_can_hold_data(folder):
+    with serve_with(folder) as node:
+        facts = node.facts
+        said = node.end()[1]
+
+    assert facts["nvme"] == str(256 << 20)
+    assert 0.5 < int(facts["nvme_usable"]) / int(facts["nvme"]) < 5 / 8  # of eight segments three
+    assert "nvme: 159 MiB of 256 MiB can hold data" in said
+
+
+@pytest.mark.slow
+def test_a_rate_that_is_set_at_run_time_holds_at_once(folder):
+    with serve_with(folder) as node, Client(node.address, cluster="node") as client:
+        [reply] = client.settings({"do": "set", "key": "nvme_rate", "value": "1MiB"})
+        assert reply.value["settings"]["nvme_rate"] == "1MiB"
+        put_all(client)
+        told = metrics_of(node)
+        assert told["gd2fs_nvme_written_bytes_total"] < COUNT * PAGE_BYTES / 2
+        assert told["gd2fs_nvme_unwritten_pieces_total"] > 0
+        client.settings({"do": "set", "key": "nvme_rate", "value": None})
+        client.pages("kv").drop(keys_of(range(COUNT)))
+
+        put_all(client)
+
+        assert look(client) == ([], [])
+
+
 @pytest.mark.slow
 def test_a_file_that_is_on_disk_is_read_like_any_other(folder):
     content = random.Random(1).randbytes((9 << 20) + 77)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 import urllib.request
 
@@ -23,12 +24,16 @@ class RecordedServer:
     def __init__(self):
         self.rules = {}
         self.rate = None
+        self.nvme_rate = None
 
     def set_rules(self, namespace, **rules):
         self.rules[namespace] = rules
 
     def set_move_rate(self, bytes_per_s):
         self.rate = bytes_per_s
+
+    def set_nvme_rate(self, bytes_per_s):
+        self.nvme_rate = bytes_per_s
 
 
 @pytest.fixture
@@ -69,11 +74,79 @@ def test_a_rule_that_is_taken_back_is_as_for_every_namespace(server, settings):
     assert server.rules["kv"]["quota_bytes"] == 0
 
 
+def test_a_namespace_whose_last_rule_is_taken_back_is_named_no_more(server, settings):
+    settings.change("default.class", 5)
+    settings.change("namespace.kv.policy", "s3-fifo")
+    settings.change("namespace.kv.quota", None)
+    assert settings.show()["namespace"] == {"kv": {"policy": "s3-fifo"}}
+
+    settings.change("namespace.kv.policy", None)
+
+    assert "namespace" not in settings.show()
+    assert server.rules["kv"]["eviction_class"] == 5  # as all that are not named
+    assert server.rules["kv"]["policy"] == "lru"
+    settings.change("default.class", 6)
+    assert server.rules["kv"]["eviction_class"] == 6
+
+
+def test_a_namespace_that_is_named_again_has_its_own_rules(server, settings):
+    settings.change("namespace.kv.quota", None)
+    settings.change("namespace.kv.ttl", 60)
+
+    settings.change("default.class", 6)
+
+    assert server.rules["kv"]["eviction_class"] == 3
+    assert settings.show()["namespace"] == {"kv": {"ttl": 60}}
+
+
+def test_what_was_never_set_leaves_no_trace_when_it_is_taken_back(server):
+    empty_on_purpose = RuleSet(namespaces={"kv": NamespaceRules()})
+    settings = Settings(NodeConfig("c", rules=empty_on_purpose), server)
+
+    settings.change("namespace.other.quota", None)
+    settings.change("namespace.kv.quota", None)
+
+    assert settings.show()["namespace"] == {"kv": {}}
+    assert "other" not in server.rules
+
+
+@pytest.mark.parametrize(
+    ("value", "line"), [(None, "unset default.ttl"), ("1h", "set default.ttl to '1h'")]
+)
+def test_a_change_is_in_the_log(settings, caplog, value, line):
+    caplog.set_level("INFO")
+
+    answer(settings, json.dumps({"do": "set", "key": "default.ttl", "value": value}).encode())
+
+    assert line in caplog.text
+    assert "None" not in caplog.text
+
+
 def test_the_rate_of_moves_can_be_changed(server, settings):
     settings.change("move-rate", "64MiB")
 
     assert server.rate == 64 << 20
     assert settings.show()["move_rate"] == "64MiB"
+
+
+def test_the_rate_of_a_disk_can_be_changed_and_taken_back(server):
+    settings = Settings(NodeConfig("c", nvme=Nvme((NvmePlace("/mnt/a"),))), server)
+
+    settings.change("nvme-rate", "64MiB")
+    assert server.nvme_rate == 64 << 20
+    assert settings.show()["nvme_rate"] == "64MiB"
+    settings.change("nvme_rate", None)
+
+    assert server.nvme_rate == 0
+    with pytest.raises(InvalidRequest, match="too slow"):
+        settings.change("nvme_rate", "1KiB")
+
+
+def test_a_node_without_a_disk_has_no_rate_of_one(server, settings):
+    with pytest.raises(InvalidRequest, match="no disk"):
+        settings.change("nvme_rate", "64MiB")
+
+    assert server.nvme_rate is None
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,12 @@ def site(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def node(rule: str, **options):
+    with running_node(rule, **options) as (_, client):
+        yield client
+
+
+@contextlib.contextmanager
+def running_node(rule: str, **options):
     config = NodeConfig(
         "rule", listen=("127.0.0.1:0",), memory_bytes=64 << 20, arena="plain", rule=rule, **options
     )
@@ -67,7 +73,7 @@ def node(rule: str, **options):
         Node.start(config) as running,
         Client(running.addresses, cluster="rule", timeout_s=20) as client,
     ):
-        yield client
+        yield running, client
 
 
 def wait_gone(client: Client, path: str) -> bool:
@@ -134,11 +140,37 @@ def test_a_rule_that_fails_or_is_late_holds_nothing_up(site, body):
         assert client.pages("t").exists(["k"]).present == [True]
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise RuntimeError('no plan')", "RuntimeError: no plan"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("return []", "ValueError: 0 decisions for 1 cases"),
+        ("import time; time.sleep(1.2); return [None]", "took 1."),
+    ],
+)
+def test_a_rule_that_fails_is_counted_and_named_once_a_minute(site, caplog, body, words):
+    rule = site("broken", f"def decide(cases):\n    {body}\n")
+    with running_node(rule) as (running, client):
+        for number in range(3):
+            assert client.pages("t").put([f"k{number}"], [b"v" * 300_000]) == [True]
+        counted = running.counts()["unjudged"]
+
+    lines = [each.getMessage() for each in caplog.records if "site's rule" in each.getMessage()]
+    assert counted == 3  # and so its thread has outlived each of them
+    assert len(lines) == 1
+    assert "`broken`" in lines[0]
+    assert words in lines[0]
+
+
 def test_a_rule_that_is_not_there_keeps_a_node_from_starting(site):
     with pytest.raises(InvalidRequest, match="no rule `none`"), node("none"):
         pass
     with pytest.raises(InvalidRequest, match="cannot be loaded"):
         load_rule(site("bad", "raise ImportError('why not')\n"))
+    with pytest.raises(InvalidRequest, match="cannot be loaded"):
+        load_rule(site("ending", "raise SystemExit(0)\n"))
     with pytest.raises(InvalidRequest, match="is no function"):
         load_rule(site("value", "decide = 7\n"))
 

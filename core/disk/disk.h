@@ -97,8 +97,9 @@ struct DiskPlaceCounts {
   bool is_direct = false;  // direct I/O; false: the file system refuses it (tmpfs)
   int error = 0;           // the errno of its last error, kept until a write goes well
   std::uint64_t bytes_max = 0;
-  std::uint64_t file_bytes = 0;  // what its segments take
-  std::uint64_t live_bytes = 0;  // of records that can be read, headers included
+  std::uint64_t usable_bytes = 0;  // of these, for records: the rest is kept in hand
+  std::uint64_t file_bytes = 0;    // what its segments take
+  std::uint64_t live_bytes = 0;    // of records that can be read, headers included
   std::uint64_t write_errors = 0, read_errors = 0;
 };
 
@@ -106,6 +107,7 @@ struct DiskPlaceCounts {
 struct DiskCounts {
   std::uint64_t records = 0;                                    // now
   std::uint64_t live_bytes = 0, file_bytes = 0, bytes_max = 0;  // now, of all places
+  std::uint64_t usable_bytes = 0;                               // of bytes_max
   std::uint64_t queued_bytes = 0;                        // now: accepted, not yet on their way
   std::uint64_t written_records = 0, written_bytes = 0;  // for callers; headers, strikes included
   std::uint64_t moved_records = 0, moved_bytes = 0;      // by the cleaner

@@ -211,11 +211,13 @@ DiskCounts LogDisk::counts() const {
     each.is_direct = place->is_direct;
     each.error = place->error;
     each.bytes_max = place->bytes_max;
+    each.usable_bytes = place->usable_bytes();
     each.file_bytes = place->file_bytes;
     for (const auto& segment : place->segments) each.live_bytes += segment->live_bytes;
     each.write_errors = place->write_errors;
     each.read_errors = place->read_errors;
     counts.bytes_max += place->bytes_max;
+    counts.usable_bytes += each.usable_bytes;
     counts.file_bytes += place->file_bytes;
     counts.failed_places += place->is_failed ? 1 : 0;
     counts.places.push_back(std::move(each));

@@ -86,6 +86,11 @@ std::size_t Place::spare_min() const {
   return std::max<std::size_t>(2, bytes_max / segment_bytes / 64);
 }
 
+std::uint64_t Place::usable_bytes() const {
+  const std::uint64_t all = bytes_max / segment_bytes, in_hand = spare_min() + 1;
+  return all <= in_hand ? 0 : (all - in_hand) * (segment_bytes - FRONT_BYTES);
+}
+
 bool Place::may_grow(std::uint64_t bytes, std::int64_t now_ms) const {
   return file_bytes + bytes <= bytes_max && now_ms >= growth_ms;
 }

@@ -39,6 +39,9 @@ class Place {
   /// Segments that could be had at once, or soon.
   std::size_t spare() const;
   std::size_t spare_min() const;
+  /// What records may fill in the long run: all segments but those kept spare, and one that is
+  /// ready to take the open one's place.
+  std::uint64_t usable_bytes() const;
   /// Whether a file of so many bytes may be made.
   bool may_grow(std::uint64_t bytes, std::int64_t now_ms) const;
   Segment* blank_of(std::uint64_t bytes);

@@ -504,6 +504,9 @@ class Server:
     def set_move_rate(self, bytes_per_s: int) -> None:
         """What its own moves to other nodes take at most from now on."""
 
+    def set_nvme_rate(self, bytes_per_s: int) -> None:
+        """What is written to its disks takes at most from now on; 0: no limit."""
+
     def spaces(self) -> list[tuple[bytes, int, int, int, int, int]]:
         """Of each namespace with rules, and first of all others (without a name): bytes in memory,
         pinned and on disk, and the quotas of memory and disk, 0 without one."""

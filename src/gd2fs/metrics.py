@@ -51,12 +51,17 @@ COUNTERS = (
     ("gd2fs_record_log_faults", "Writes to that log that failed", "record_log_faults"),
     ("gd2fs_moved_pieces", "Copies brought to other nodes", "moved"),
     ("gd2fs_moved_bytes", "Their bytes", "moved_bytes"),
-    ("gd2fs_unjudged_writes", "Writes that did not wait for the site's rule", "unjudged"),
+    (
+        "gd2fs_unjudged_writes",
+        "Writes that the site's rule has not judged",
+        "unjudged",
+    ),
     ("gd2fs_expired_pieces", "Pieces that went at the end of their time to live", "expired_pieces"),
 )
 
 NVME_GAUGES = (
     ("gd2fs_nvme_size_bytes", "What the tier may take of its disks", "nvme_bytes"),
+    ("gd2fs_nvme_usable_bytes", "Of these, what can hold data at a time", "nvme_usable_bytes"),
     ("gd2fs_nvme_live_bytes", "What can be read there", "nvme_live_bytes"),
     ("gd2fs_nvme_records", "Pages and pieces there", "nvme_records"),
     ("gd2fs_nvme_cold_pieces", "Of these, what is not in memory", "cold_pieces"),

@@ -28,6 +28,7 @@ from gd2fs.membership.provider import Provider, core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
+from gd2fs.nvme import disk_line
 from gd2fs.settings import Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
 
@@ -57,7 +58,7 @@ class Node:
         self._advice = AdviceDesk(self._client)
         self.settings = Settings(config, server)
         self._desk = SettingsDesk(self.settings, server)
-        self._rule = RuleThread(load_rule(config.rule), server) if config.rule else None
+        self._rule = _rule_thread(config.rule, server) if config.rule else None
         self._is_stopping = False
 
     @classmethod
@@ -201,6 +202,10 @@ class Node:
         return sum(each.moves_left + each.records_left for each in nodes)
 
 
+def _rule_thread(name: str, server: _core.Server) -> RuleThread:
+    return RuleThread(name, load_rule(name), server)
+
+
 def _provider_of(
     config: NodeConfig,
     listen: list[str],
@@ -280,6 +285,8 @@ def _server_of(
     )
     for line in recovery.lines(server.recovery(), config.arena):
         log.info("%s", line)
+    if config.nvme.places:
+        log.info("%s", disk_line(server.counts()))
     if server.absent:
         log.warning(
             "this machine has no %s now: it is served once it has", " and ".join(server.absent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gd2fs.errors import InvalidRequest
@@ -54,11 +54,7 @@ class Nvme:
                     f"{place.bytes_max} bytes are too few for `{place.folder}`",
                     hint=f"`--nvme FOLDER:{PLACE_BYTES_MIN >> 20}MiB` is the least",
                 )
-        if self.write_bytes_per_s and self.write_bytes_per_s < RATE_MIN:
-            raise InvalidRequest(
-                f"writes of {self.write_bytes_per_s} bytes a second are too slow",
-                hint=f"`--nvme-rate {RATE_MIN >> 20}MiB` is the least, 0 is no limit",
-            )
+        check_rate(self.write_bytes_per_s)
         _check("--nvme-write", self.write, WRITE_KINDS)
         _check("--nvme-keep", self.keep, KEEP_KINDS)
 
@@ -71,6 +67,15 @@ class Nvme:
         return [(each.folder, each.bytes_max or _free_share(each.folder)) for each in self.places]
 
 
+def check_rate(write_bytes_per_s: int) -> None:
+    """Raise InvalidRequest where writes would crawl."""
+    if write_bytes_per_s != 0 and write_bytes_per_s < RATE_MIN:
+        raise InvalidRequest(
+            f"writes of {write_bytes_per_s} bytes a second are too slow",
+            hint=f"`nvme-rate` is {RATE_MIN >> 20}MiB or more, or 0: no limit",
+        )
+
+
 def parse_places(text: str, parse_bytes: Callable[[str], int]) -> tuple[NvmePlace, ...]:
     """Read ``FOLDER[:SIZE],…``.
 
@@ -78,6 +83,22 @@ def parse_places(text: str, parse_bytes: Callable[[str], int]) -> tuple[NvmePlac
         InvalidRequest: A folder is empty, or a size is none.
     """
     return tuple(_parse_place(part.strip(), parse_bytes) for part in text.split(","))
+
+
+def nvme_facts(counts: Mapping[str, int]) -> dict[str, int]:
+    """For the line of a node that is ready; empty without a disk."""
+    if not counts["nvme_bytes"]:
+        return {}
+    return {"nvme": counts["nvme_bytes"], "nvme_usable": counts["nvme_usable_bytes"]}
+
+
+def disk_line(counts: Mapping[str, int]) -> str:
+    """What the disks of a node that has started can hold, and do, for people."""
+    size, usable = counts["nvme_bytes"], counts["nvme_usable_bytes"]
+    return (
+        f"nvme: {usable >> 20} MiB of {size >> 20} MiB can hold data at a time, the rest is "
+        f"room to write in; {counts['nvme_records']} records are there"
+    )
 
 
 def _parse_place(text: str, parse_bytes: Callable[[str], int]) -> NvmePlace:

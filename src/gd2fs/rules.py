@@ -102,6 +102,11 @@ class RuleSet:
             return RuleSet(rules, self.namespaces)
         return RuleSet(self.default, {**self.namespaces, namespace: rules})
 
+    def without(self, namespace: str) -> RuleSet:
+        """The same, as if ``namespace`` had never been named."""
+        left = {name: rules for name, rules in self.namespaces.items() if name != namespace}
+        return RuleSet(self.default, left)
+
     def as_tables(self) -> dict[str, Any]:
         """``default`` and ``namespace`` as a file has them."""
         tables: dict[str, Any] = {}

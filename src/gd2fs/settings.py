@@ -17,8 +17,8 @@ from gd2fs.config import MOVE_RATE_MIN, NodeConfig
 from gd2fs.config_file import parse_key
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership.replicas import check_namespace
-from gd2fs.nvme import Nvme
-from gd2fs.rules import NamespaceRules, RuleSet
+from gd2fs.nvme import Nvme, check_rate
+from gd2fs.rules import PLAIN, NamespaceRules, RuleSet
 from gd2fs.sizes import format_size, parse_bytes
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Server(Protocol):
         eviction_class: int = ...,
     ) -> None: ...
     def set_move_rate(self, bytes_per_s: int) -> None: ...
+    def set_nvme_rate(self, bytes_per_s: int) -> None: ...
     def next_question(self, timeout_ms: int) -> tuple[int, bytes] | None: ...
     def answer(self, number: int, text: bytes) -> None: ...
     def close_desk(self) -> None: ...
@@ -59,7 +60,12 @@ class Settings:
         self._lock = threading.Lock()  # one change after the other
         self._options = options_of(config)
         self._rules = RuleSet()
-        self._changes: dict[str, Callable[[object], object]] = {"move_rate": self._set_move_rate}
+        self._unnamed: set[str] = set()  # had rules of their own; the server knows them for good
+        self._has_disk = bool(config.nvme.places)
+        self._changes: dict[str, Callable[[object], object]] = {
+            "move_rate": self._set_move_rate,
+            "nvme_rate": self._set_nvme_rate,
+        }
         self._apply_all(config.rules)
 
     @property
@@ -100,10 +106,26 @@ class Settings:
         if namespace is not None:
             check_namespace(namespace)
         before = self._rules.default if namespace is None else self._rules.namespaces.get(namespace)
-        rules = (before or NamespaceRules()).with_value(parts[-1], value, key)
+        rules = (before or PLAIN).with_value(parts[-1], value, key)
+        if value is None and rules == (before or PLAIN):
+            return  # it was not set: a table that is empty on purpose stays
+        if value is None and rules == PLAIN and namespace is not None:
+            self._unname(namespace)
+            return
         changed = self._rules.with_rules(namespace, rules)
         self._apply(namespace, rules)
         self._rules = changed
+        if namespace is None:
+            for each in self._unnamed:
+                self._apply(each, rules)
+        else:
+            self._unnamed.discard(namespace)
+
+    def _unname(self, namespace: str) -> None:
+        """Treat it like all that are not named, from now on."""
+        self._apply(namespace, self._rules.default)
+        self._rules = self._rules.without(namespace)
+        self._unnamed.add(namespace)
 
     def _apply_all(self, rules: RuleSet) -> None:
         if rules.default != NamespaceRules():
@@ -124,6 +146,14 @@ class Settings:
                 f"`move_rate` is {value!r}", hint=f"{MOVE_RATE_MIN >> 20}MiB is the least"
             )
         self._server.set_move_rate(rate)
+        return format_size(rate)
+
+    def _set_nvme_rate(self, value: object) -> object:
+        rate = value if isinstance(value, int) else parse_bytes(str(value or 0))
+        check_rate(rate)
+        if not self._has_disk:
+            raise InvalidRequest("this node has no disk", hint="start it with `--nvme FOLDER`")
+        self._server.set_nvme_rate(rate)
         return format_size(rate)
 
     def _refuse(self, key: str, parts: tuple[str, ...]) -> None:
@@ -179,8 +209,12 @@ def answer(settings: Settings, text: bytes) -> Mapping[str, Any]:
     if do == "show":
         return {"settings": settings.show()}
     if do == "set" and isinstance(request.get("key"), str):
-        settings.change(request["key"], request.get("value"))
-        log.info("set %s to %r", request["key"], request.get("value"))
+        key, value = request["key"], request.get("value")
+        settings.change(key, value)
+        if value is None:
+            log.info("unset %s", key)
+        else:
+            log.info("set %s to %r", key, value)
         return {"settings": settings.show()}
     raise InvalidRequest(f"`{do}` is no request about settings", hint="`show` or `set`")
 

@@ -2,11 +2,12 @@
 
 An entry point of the group ``gd2fs.rules`` names a function that maps a list of cases to as many
 decisions. It runs in a thread of the node, in lots, and holds nothing up: what it has not judged
-within a second is treated as its namespace says, and counted.
+within a second, or has failed at, is treated as its namespace says, and counted.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import threading
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 GROUP = "gd2fs.rules"
 POLL_MS = 500  # between two looks whether the node ends
 STOP_S = 2.0  # what a rule gets to end in
+LATE_S = 1.0  # JUDGE_MS of core/limits.h: then writes go on without it
 CASES_MAX = 4096  # of one call, unless a single write has more
 COMPLAINT_S = 60.0  # between two lines of the log about a rule that fails
 CLASSES = 8  # as core/limits.h says
@@ -70,14 +72,14 @@ class Decision:
 
 Rule = Callable[[Sequence[Case]], Sequence[Decision | None]]
 Verdict = tuple[bool, int | None, int | None]
+NativeCase = tuple[bytes, bool, int, int, int]
+Lot = tuple[int, bytes, list[NativeCase]]
 
 
 class Server(Protocol):
     """What of the native server is judged here."""
 
-    def next_cases(
-        self, timeout_ms: int, count_max: int
-    ) -> list[tuple[int, bytes, list[tuple[bytes, bool, int, int, int]]]]: ...
+    def next_cases(self, timeout_ms: int, count_max: int) -> list[Lot]: ...
     def give_verdicts(self, number: int, verdicts: Sequence[Verdict]) -> None: ...
 
 
@@ -95,7 +97,7 @@ def load_rule(name: str) -> Rule:
         )
     try:
         rule = known[name].load()
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         raise InvalidRequest(
             f"the rule `{name}` ({known[name].value}) cannot be loaded: {cause}",
             hint="import it with this very Python to see why",
@@ -109,12 +111,15 @@ def load_rule(name: str) -> Rule:
 
 
 class RuleThread:
-    """Judges what is offered to a node, from one thread, until ``stop``."""
+    """Judges what is offered to a node, from one thread, until ``stop``. ``name`` is of the rule,
+    for the log."""
 
-    def __init__(self, rule: Rule, server: Server) -> None:
+    def __init__(self, name: str, rule: Rule, server: Server) -> None:
+        self._name = name
         self._rule = rule
         self._server = server
         self._complained_s = -COMPLAINT_S
+        self._failures = 0  # since the last line of the log about them
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="gd2fs-rule", daemon=True)
         self._thread.start()
@@ -131,33 +136,44 @@ class RuleThread:
             if lots:
                 self._judge(lots)
 
-    def _judge(
-        self, lots: list[tuple[int, bytes, list[tuple[bytes, bool, int, int, int]]]]
-    ) -> None:
+    def _judge(self, lots: Sequence[Lot]) -> None:
+        start_s = time.monotonic()
+        try:
+            verdicts = self._ask(lots)
+        except BaseException as error:  # foreign code: SystemExit too ends neither node nor thread
+            self._complain(f"has failed with {_words_of(error)}", error)
+            verdicts = [[] for _ in lots]  # none: the server lets them pass, and counts them
+        late_s = time.monotonic() - start_s
+        if late_s > LATE_S:
+            self._complain(f"took {late_s:.1f} s for a lot, where {LATE_S:g} s are waited for")
+        for (number, _, _), each in zip(lots, verdicts, strict=True):
+            self._server.give_verdicts(number, each)
+
+    def _ask(self, lots: Sequence[Lot]) -> list[list[Verdict]]:
         cases = [
             case_of(each, tags) for _, text, lot in lots for tags in [_tags(text)] for each in lot
         ]
-        verdicts = self._ask(cases)
-        at = 0
-        for number, _, lot in lots:
-            self._server.give_verdicts(number, verdicts[at : at + len(lot)])
-            at += len(lot)
+        decisions = list(self._rule(cases))
+        if len(decisions) != len(cases):
+            raise ValueError(f"{len(decisions)} decisions for {len(cases)} cases")
+        verdicts = iter([verdict_of(each) for each in decisions])
+        return [list(itertools.islice(verdicts, len(lot))) for _, _, lot in lots]
 
-    def _ask(self, cases: Sequence[Case]) -> list[Verdict]:
-        try:
-            decisions = list(self._rule(cases))
-            if len(decisions) != len(cases):
-                raise ValueError(f"{len(decisions)} decisions for {len(cases)} cases")
-            return [verdict_of(each) for each in decisions]
-        except Exception:  # foreign code: whatever it does, the node serves on
-            now_s = time.monotonic()
-            if now_s - self._complained_s >= COMPLAINT_S:
-                self._complained_s = now_s
-                log.exception("the site's rule failed: namespaces' own rules hold instead")
-            return [(True, None, None)] * len(cases)
+    def _complain(self, what: str, error: BaseException | None = None) -> None:
+        self._failures += 1
+        now_s = time.monotonic()
+        if now_s - self._complained_s < COMPLAINT_S:
+            return
+        log.error(
+            "the site's rule `%s` %s: writes go on as their namespaces say (%d times since the "
+            "last such line)",
+            *(self._name, what, self._failures),
+            exc_info=error,
+        )
+        self._complained_s, self._failures = now_s, 0
 
 
-def case_of(native: tuple[bytes, bool, int, int, int], tags: Mapping[str, str]) -> Case:
+def case_of(native: NativeCase, tags: Mapping[str, str]) -> Case:
     """Make it of what the native server says."""
     name, is_page, count, ttl_s, eviction_class = native
     namespace, _, rest = name.partition(b"\0") if is_page else name[1:].partition(b"/")
@@ -192,3 +208,11 @@ def _tags(text: bytes) -> Mapping[str, str]:
     if not isinstance(tags, dict):
         return {}
     return {name: value for name, value in tags.items() if isinstance(value, str)}
+
+
+def _words_of(error: BaseException) -> str:
+    """Of foreign code too, whose text may fail itself."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

@@ -40,8 +40,8 @@ Wrote write_until_taken(Disk& disk, std::uint64_t mark, std::uint64_t length) {
 
 TEST_CASE("while little of it is live nothing is lost, and a byte written costs at most one more") {
   const Folder folder("/dev/shm");
+  Losses losses;  // outlives the disk, whose threads tell it
   const auto disk = open_disk(disk_options(folder, 32 * MiB));
-  Losses losses;
   losses.listen(*disk);
   std::mt19937 random(3);
   std::vector<std::pair<std::uint64_t, DiskCopyRef>> live;
@@ -67,8 +67,8 @@ TEST_CASE("while little of it is live nothing is lost, and a byte written costs 
 
 TEST_CASE("when all is live the segment of least use goes, and its owners are told") {
   const Folder folder("/dev/shm");
+  Losses losses;  // outlives the disk, whose threads tell it
   const auto disk = open_disk(disk_options(folder, 16 * MiB));
-  Losses losses;
   losses.listen(*disk);
   std::vector<std::shared_ptr<std::uint64_t>> owners;
   std::vector<DiskCopyRef> copies;
@@ -93,6 +93,28 @@ TEST_CASE("when all is live the segment of least use goes, and its owners are to
   const std::lock_guard lock(losses.mutex);
   CHECK(*std::max_element(losses.marks.begin(), losses.marks.end()) < 350);
   CHECK(disk->counts().moved_records == 0);
+}
+
+TEST_CASE("what a place says it can hold is what it holds in the long run") {
+  for (const std::uint64_t bytes : {8 * MiB, 16 * MiB, 100 * MiB}) {
+    CAPTURE(bytes);
+    const Folder folder("/dev/shm");
+    const auto disk = open_disk(disk_options(folder, bytes));
+    const std::uint64_t usable = disk->counts().usable_bytes;
+    REQUIRE(usable < bytes);
+    std::vector<DiskCopyRef> copies;
+
+    for (std::uint64_t mark = 1; mark * 100'000 < 4 * bytes; ++mark) {
+      const Wrote wrote = write_until_taken(*disk, mark, 100'000);
+      REQUIRE(wrote.status == Status::ok);
+      copies.push_back(wrote.copy);
+    }
+
+    // The open segment is anything between empty and full, and so is the one being taken.
+    const std::uint64_t segment = bytes / DISK_SEGMENTS_MIN;
+    CHECK(disk->counts().live_bytes <= usable + segment);
+    CHECK(disk->counts().live_bytes + 2 * segment >= usable);
+  }
 }
 
 TEST_CASE("what is of use stays longer than what is not") {
@@ -156,8 +178,8 @@ TEST_CASE("reads while the cleaner moves records get their bytes or a miss") {
 
 TEST_CASE("a record that was damaged is not carried on: it is lost, and counted") {
   const Folder folder("/dev/shm");
+  Losses losses;  // outlives the disk, whose threads tell it
   const auto disk = open_disk(disk_options(folder, 16 * MiB));
-  Losses losses;
   losses.listen(*disk);
   std::vector<DiskCopyRef> copies;
   for (std::uint64_t mark = 1; mark <= 200; ++mark)

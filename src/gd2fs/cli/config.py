@@ -152,14 +152,15 @@ def _change(
         print_json({"key": request["key"], "value": request["value"], "nodes": sorted(done)})
     elif done:
         names = ", ".join(printable(each) for each in sorted(done))
-        what = f"{request['key']} = {json.dumps(request['value'])}"
-        print_note(
-            f"{what if request['value'] is not None else request['key'] + ' unset'}: {names}"
-        )
+        print_note(f"{_said(request['key'], request['value'])}: {names}")
     if len(done) == len(replies):
         return
     _warn_of_silent([each for each in replies if done and each.node not in done])
     raise _fault_of(next(each for each in replies if each.node not in done))
+
+
+def _said(key: str, value: str | None) -> str:
+    return f"unset {key}" if value is None else f"{key} = {json.dumps(value)}"
 
 
 def _told(reply: NodeReply) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from gd2fs.config_file import read_config
 from gd2fs.errors import GD2FSError, Unavailable
 from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
+from gd2fs.nvme import nvme_facts
 
 RuleOption = Annotated[
     str | None,
@@ -253,6 +254,7 @@ def _ready_line(node: Node) -> str:
         "shm": "shared" if node.is_sealed else "off",
         "nodes": node.nodes,
         "admin": f"http://{node.admin_address}" if node.admin_address else None,
+        **nvme_facts(node.counts()),
     } | node.recovered
     return "ready " + " ".join(
         f"{key}={shlex.quote(str(value))}" for key, value in facts.items() if value is not None

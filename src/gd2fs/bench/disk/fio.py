@@ -5,12 +5,31 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gd2fs.errors import InvalidRequest, Unavailable
 
 FILE = "fio.dat"
 GRACE_S = 60  # beyond the time that a run is to take
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How fio keeps so many reads in flight."""
+
+    engine: str  # io_uring or libaio: one thread. psync: a thread for each read
+    depth: int
+
+    def words(self) -> list[str]:
+        """Its options."""
+        if self.engine == "psync":
+            return ["--ioengine=psync", "--thread", f"--numjobs={self.depth}"]
+        return [f"--ioengine={self.engine}", f"--iodepth={self.depth}"]
+
+    def __str__(self) -> str:
+        return f"{self.engine}, {self.depth} in flight"
 
 
 class Fio:
@@ -21,7 +40,7 @@ class Fio:
         file_bytes: Of the file.
         block_bytes: Of one read.
         depth: Reads in flight.
-        is_uring: By io_uring, or by so many threads, as the tier does it.
+        is_uring: ``read`` does it by io_uring, or by so many threads, as the tier does it.
         is_huge: Into huge pages, as the tier does it where there are any: larger requests to the
             device, and fewer of them.
 
@@ -47,19 +66,31 @@ class Fio:
         self._file = folder / FILE
         self._file_bytes = file_bytes
         self._block_bytes = block_bytes
-        self._depth = depth
-        self._is_uring = is_uring
+        self._way = Way("io_uring" if is_uring else "psync", depth)
         self._memory = ["--iomem=shmhuge", "--hugepage-size=2m"] if is_huge else []
         self._run("write", ["--iodepth=1", "--ioengine=psync"], seconds=0)
 
-    def read(self, seconds: float) -> float:
-        """Read for so long; the bytes that came in each second."""
-        depth = str(self._depth)
-        if self._is_uring:
-            ways = ["--ioengine=io_uring", f"--iodepth={depth}"]
-        else:
-            ways = ["--ioengine=psync", "--thread", f"--numjobs={depth}"]
-        return self._run("randread", [*ways, *self._memory], seconds=seconds)
+    def read(self, seconds: float, way: Way | None = None) -> float:
+        """Read for so long, this way or as the tier does; the bytes that came in each second."""
+        words = (way or self._way).words()
+        return self._run("randread", [*words, *self._memory], seconds=seconds)
+
+    def best_of(self, ways: Sequence[Way], seconds: float) -> Way:
+        """The one that reads most; those that this machine refuses are passed over.
+
+        Raises:
+            Unavailable: All of them are refused.
+        """
+        rates: dict[Way, float] = {}
+        fault: Unavailable | None = None
+        for way in ways:
+            try:
+                rates[way] = self.read(seconds, way)
+            except Unavailable as error:
+                fault = error
+        if not rates:
+            raise Unavailable(f"no way of fio works here: {fault}", hint="look at the disk")
+        return max(rates, key=lambda way: rates[way])
 
     def close(self) -> None:
         """Remove the file."""

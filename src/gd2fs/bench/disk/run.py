@@ -113,7 +113,7 @@ def _measure(settings: Settings, folder: Path, tell: Callable[[str], None]) -> O
         io=settings.io,
         arena=settings.arena,
     )
-    is_huge = settings.arena in HUGE_ARENAS and _has_huge_pages(
+    is_huge = settings.arena in HUGE_ARENAS and has_huge_pages(
         settings.depth * settings.record_bytes
     )
     tell("filling fio's file")
@@ -150,7 +150,7 @@ def _measure(settings: Settings, folder: Path, tell: Callable[[str], None]) -> O
     )
 
 
-def _has_huge_pages(wanted_bytes: int) -> bool:
+def has_huge_pages(wanted_bytes: int) -> bool:
     """Whether fio can have as many as the reader, which has its own by now."""
     for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("HugePages_Free:"):
