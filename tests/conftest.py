@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import signal
 from collections.abc import Iterator
 
@@ -87,3 +88,24 @@ def namespace() -> str:
 def path(namespace: str) -> str:
     """A path that no other test uses."""
     return f"/{namespace}/file"
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What gd2fs logs, line by line; also where a command of ours has taken its log over."""
+    handler, logger = _Lines(), logging.getLogger("gd2fs")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler.lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)

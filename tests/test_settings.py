@@ -113,13 +113,10 @@ def test_what_was_never_set_leaves_no_trace_when_it_is_taken_back(server):
 @pytest.mark.parametrize(
     ("value", "line"), [(None, "unset default.ttl"), ("1h", "set default.ttl to '1h'")]
 )
-def test_a_change_is_in_the_log(settings, caplog, value, line):
-    caplog.set_level("INFO")
-
+def test_a_change_is_in_the_log(settings, logged, value, line):
     answer(settings, json.dumps({"do": "set", "key": "default.ttl", "value": value}).encode())
 
-    assert line in caplog.text
-    assert "None" not in caplog.text
+    assert logged == [line]
 
 
 def test_the_rate_of_moves_can_be_changed(server, settings):

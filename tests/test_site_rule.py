@@ -150,14 +150,14 @@ def test_a_rule_that_fails_or_is_late_holds_nothing_up(site, body):
         ("import time; time.sleep(1.2); return [None]", "took 1."),
     ],
 )
-def test_a_rule_that_fails_is_counted_and_named_once_a_minute(site, caplog, body, words):
+def test_a_rule_that_fails_is_counted_and_named_once_a_minute(site, logged, body, words):
     rule = site("broken", f"def decide(cases):\n    {body}\n")
     with running_node(rule) as (running, client):
         for number in range(3):
             assert client.pages("t").put([f"k{number}"], [b"v" * 300_000]) == [True]
         counted = running.counts()["unjudged"]
 
-    lines = [each.getMessage() for each in caplog.records if "site's rule" in each.getMessage()]
+    lines = [line for line in logged if "site's rule" in line]
     assert counted == 3  # and so its thread has outlived each of them
     assert len(lines) == 1
     assert "`broken`" in lines[0]
