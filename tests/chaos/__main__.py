@@ -75,7 +75,13 @@ def _ask_model(options: argparse.Namespace) -> set[str]:
 
 
 def _try(seed: int, options: argparse.Namespace) -> bool:
-    schedule = schedule_of(seed, World(replicas=options.replicas, provider=options.provider))
+    world = World(
+        replicas=options.replicas,
+        provider=options.provider,
+        has_disk=options.nvme,
+        is_kept=options.kept,
+    )
+    schedule = schedule_of(seed, world)
     folder = options.keep and options.keep / f"seed{seed}"
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +115,8 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="just this one")
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--provider", default="static", choices=("static", "etcd"))
+    parser.add_argument("--nvme", action="store_true", help="nodes have a disk below little memory")
+    parser.add_argument("--kept", action="store_true", help="nodes keep their memory when killed")
     names = [plant.name for plant in PLANTS]
     parser.add_argument("--planted", nargs="*", choices=names, help="find these faults in --core")
     parser.add_argument("--core", type=Path, help="the core that they are in")

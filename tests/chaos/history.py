@@ -59,6 +59,7 @@ class History:
         lease_ns: Of a node, 0 without leases. Cut off for longer than that it forgets its files.
         nodes: Of a list, from whose names the places follow; empty: the places are not known, and
             every node counts for all that was written.
+        is_kept: A node that is killed finds its memory again; its records too, without leases.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -69,6 +70,7 @@ class History:
     chunk_bytes: int = 64 << 10
     lease_ns: int = 0
     nodes: list[str] = field(default_factory=list)
+    is_kept: bool = False
 
     def is_calm(self, start_ns: int, end_ns: int) -> bool:
         """Whether nothing was wrong in that time, nor just before."""
@@ -83,6 +85,8 @@ class History:
         lost: set[str] = set()
         for outage in self.outages:
             if outage.start_ns > end_ns or outage.end_ns < start_ns:
+                continue
+            if outage.loses_memory and self.is_kept and not (of_files and self.lease_ns):
                 continue
             if outage.loses_memory:
                 lost.add(outage.target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ PORT = 7527
 ADMIN = "127.0.0.1:9527"  # inside each node's namespace, so no fault of the network reaches it
 NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+DISK_BYTES = "512MiB"
+KEPT_PARENT = "/dev/shm"
 READY_S = 30.0
 POLL_S = 0.02
 PYTHON = (sys.executable, "-m")
@@ -63,9 +66,13 @@ class Lab:
         self._python = list(python)
         self._environment = environment or {}
         self._stack = ExitStack()
+        self._kept: Path | None = None
 
     def __enter__(self) -> Lab:
         self._stack.enter_context(self.network)
+        if self.world.is_kept:
+            made = tempfile.TemporaryDirectory(prefix="gd2fs-chaos-", dir=KEPT_PARENT)
+            self._kept = Path(self._stack.enter_context(made))
         try:
             self._add_hosts()
             self._start_all()
@@ -111,7 +118,7 @@ class Lab:
     # ---- nodes -------------------------------------------------------------------------------
 
     def start_node(self, name: str) -> Process:
-        """Start a node, empty; the caller waits until it is ready."""
+        """Start a node, empty or with what is kept; the caller waits until it is ready."""
         command = [*self._python, "gd2fs", "serve", *self._node_options(name)]
         self.nodes[name] = self._start(name, command)
         return self.nodes[name]
@@ -151,9 +158,20 @@ class Lab:
             *("--cluster", "chaos", "--name", name, *self._membership_options()),
             *("--listen", f"tcp://{self.network.address(name)}:{PORT}"),
             *("--advertise", f"tcp://{self.reached_at(name)}"),
-            *("--memory", self.world.memory, "--arena", "memfd", "--threads", "1"),
+            *("--memory", self.world.memory, "--arena", self._arena(name), "--threads", "1"),
             *("--zero-copy", self.world.zero_copy, "--admin", ADMIN),
+            *self._disk_options(name),
         ]
+
+    def _arena(self, name: str) -> str:
+        return f"file:{self._kept / name}" if self._kept else "memfd"
+
+    def _disk_options(self, name: str) -> list[str]:
+        if not self.world.has_disk:
+            return []
+        write, keep = self.world.nvme
+        place = f"{self.folder / 'disks' / name}:{DISK_BYTES}"
+        return ["--nvme", place, "--nvme-write", write, "--nvme-keep", keep]
 
     def _membership_options(self) -> list[str]:
         replicas = ["--replicas", str(self.world.replicas)] if self.world.replicas > 1 else []

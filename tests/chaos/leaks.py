@@ -15,11 +15,18 @@ EMPTY_S = 20.0  # until all is let go that clients had
 POLL_S = 0.1
 EMPTY = (
     'gd2fs_arena_bytes{state="filling"}',
+    'gd2fs_arena_bytes{state="loading"}',
     'gd2fs_arena_bytes{state="staged"}',
     'gd2fs_arena_bytes{state="zombie"}',
     "gd2fs_held_bytes",
     "gd2fs_viewed_bytes",
     "gd2fs_views",
+)
+LOST_OF_MEMORY = ("gd2fs_evicted_pieces_total",)
+LOST_OF_DISK = (
+    "gd2fs_nvme_unwritten_pieces_total",
+    "gd2fs_nvme_lost_pieces_total",
+    "gd2fs_nvme_failed_loads_total",
 )
 DESCRIPTORS_MORE_MAX = 24  # streams between nodes, two each way, and some that are closing
 MEMORY_MORE_BYTES_MAX = 48 << 20  # tables and buffers; the arena is not counted
@@ -75,6 +82,9 @@ def _find_growth(name: str, first: Footprint, last: Footprint) -> Iterator[Viola
         yield Violation("memory grows", f"{name} has {grown >> 20} MiB more outside its arena")
 
 
-def evicted_pieces(lab: Lab) -> int:
-    """How many pieces went for lack of room, on all nodes that run now."""
-    return sum(int(lab.metrics_of(name)["gd2fs_evicted_pieces_total"]) for name in lab.node_names())
+def lost_pieces(lab: Lab) -> int:
+    """How many pieces went for lack of room, on all nodes that run now: out of memory, or where
+    there are disks, before they were there, or from there."""
+    names = LOST_OF_DISK if lab.world.has_disk else LOST_OF_MEMORY
+    counts = [lab.metrics_of(name) for name in lab.node_names()]
+    return sum(int(each[name]) for each in counts for name in names)

@@ -15,7 +15,7 @@ from chaos.checker import check
 from chaos.history import History, S, read_log
 from chaos.injector import Injector
 from chaos.lab import PYTHON, Lab
-from chaos.leaks import evicted_pieces, find_leaks, footprint_of
+from chaos.leaks import find_leaks, footprint_of, lost_pieces
 from chaos.operation import NEVER_NS
 from chaos.process import Process
 from chaos.schedule import CHUNK_BYTES, Schedule
@@ -70,8 +70,8 @@ def _run_in(lab: Lab) -> Verdict:
     end_ns = start_ns + int((lab.world.pace.sweep_s + END_S) * S)
     injector.run(lambda: _have_ended(lab) or time.monotonic_ns() > end_ns)
     stuck = list(_find_stuck(lab))
-    evicted = evicted_pieces(lab)
-    history = _history_of(lab, injector, is_roomy=evicted == 0 and not lab.world.is_small)
+    is_small = lab.world.is_small and not lab.world.has_disk
+    history = _history_of(lab, injector, is_roomy=lost_pieces(lab) == 0 and not is_small)
     # A client's end explains the rest.
     violations = [*stuck, *check(history), *find_leaks(lab, before)]
     return Verdict(lab.schedule, history, violations)
@@ -108,6 +108,7 @@ def _history_of(lab: Lab, injector: Injector, *, is_roomy: bool) -> History:
         chunk_bytes=CHUNK_BYTES,
         lease_ns=lab.world.lease_s * S,
         nodes=lab.node_names() if lab.world.provider == "static" else [],
+        is_kept=lab.world.is_kept,
     )
     ends = {each.target: each.end_ns for each in injector.outages if each.ends_client}
     for name in lab.clients:

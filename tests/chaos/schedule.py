@@ -64,6 +64,8 @@ class Pace:
         return self.faults_end_s + self.settle_s + 0.2
 
 
+DISK_MEMORY = "16MiB"
+DISK_SCALE = 4  # values are larger, so that memory is full soon
 LEASE_S = 2
 # Under etcd a node that was away for a lease has to join again, and what was moved comes back.
 PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(5.8, 4.5, 1.8 * LEASE_S)}
@@ -79,6 +81,9 @@ class World:
         is_small: The arena is too small for what is written: nothing is claimed of hits.
         zero_copy: As `gd2fs serve --zero-copy`.
         lease_s: Of the nodes, under etcd; 0: LEASE_S.
+        has_disk: Every node has one below its memory, and too little memory for all.
+        is_kept: Every node's memory is a file, which a node that was killed finds again.
+        nvme: With a disk, how it is written and what stays there, as ``gd2fs serve`` takes them.
     """
 
     nodes: int = 3
@@ -91,6 +96,9 @@ class World:
     is_small: bool = False
     zero_copy: str = "auto"
     value_scale: int = 1
+    has_disk: bool = False
+    is_kept: bool = False
+    nvme: tuple[str, str] = ("back", "inclusive")
 
     @property
     def pace(self) -> Pace:
@@ -99,6 +107,7 @@ class World:
     def replay(self, seed: int) -> str:
         """What runs the schedule of that seed again."""
         arguments = f"--provider {self.provider} --replicas {self.replicas}"
+        arguments += " --nvme" * self.has_disk + " --kept" * self.is_kept
         return f'make chaos SEED={seed} CHAOS_ARGS="{arguments}"'
 
 
@@ -207,11 +216,19 @@ def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> Wor
         world = replace(world, is_small=True, memory="16MiB", value_scale=4)
     if any(kind in PROXY_FAULTS for kind in theme) and world.proxied is None:
         world = replace(world, proxied=chance.randrange(world.nodes))
-    return replace(
+    world = replace(
         world,
         has_local_client="local" in theme,
         zero_copy=chance.choice(("auto", "on", "off")),
     )
+    return _with_disk(chance, world) if world.has_disk else world
+
+
+def _with_disk(chance: random.Random, world: World) -> World:
+    """What a killed node had evicted it cannot tell any more, so a kept one evicts nothing."""
+    memory = world.memory if world.is_kept or world.is_small else DISK_MEMORY
+    nvme = (chance.choice(("back", "through")), chance.choice(("inclusive", "exclusive")))
+    return replace(world, memory=memory, nvme=nvme, value_scale=DISK_SCALE)
 
 
 def faults_of(chance: random.Random, theme: tuple[str, ...], world: World) -> list[Fault]:

@@ -28,6 +28,19 @@ def test_acknowledged_bytes_survive_fewer_losses_than_replicas(replicas, losses,
     assert made.rules == (["a lost file"] if is_kept else [])
 
 
+@pytest.mark.parametrize(
+    ("kind", "lease_s", "rules"),
+    [("put", 0, ["a lost file"]), ("put", 2, []), ("page_put", 2, ["a lost page"])],
+)
+def test_a_node_that_keeps_its_memory_loses_by_a_kill_only_what_leases_guard(kind, lease_s, rules):
+    made = Made(is_kept=True, lease_ns=lease_s * S)
+    made.do(kind, 1, 2, length=64)
+    made.outage("kill", 5, 6)
+    made.miss(30, 31, "page_get" if kind == "page_put" else "read")
+
+    assert made.rules == rules
+
+
 def test_one_node_lost_twice_is_one_loss():
     made = Made(replicas=2)
     made.put(1, 2)

@@ -69,3 +69,12 @@ def test_every_client_has_steps_in_the_order_of_their_times(schedules):
         for client in range(CLIENTS):
             times = [(step.lane, step.at_s) for step in schedule.steps_of(client)]
             assert times and times == sorted(times)
+
+
+def test_a_disk_leaves_calls_and_faults_as_they_are():
+    plain, with_disk = schedule_of(0), schedule_of(0, World(has_disk=True))
+
+    assert with_disk.faults != () and len(with_disk.steps) > len(plain.steps) // 2
+    assert with_disk.world.memory == "16MiB"
+    assert "--nvme" in with_disk.world.replay(0)
+    assert "--nvme" not in plain.world.replay(0)

@@ -10,11 +10,16 @@ from chaos.run import run
 from chaos.schedule import World, schedule_of
 
 ETCD = World(provider="etcd", replicas=2)
-CASES = ((13, World()), (9, ETCD))
+CASES = {
+    "list": (13, World()),
+    "etcd": (9, ETCD),
+    "disk": (0, World(has_disk=True)),
+    "kept": (13, World(is_kept=True)),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "world"), CASES, ids=lambda case: getattr(case, "provider", case))
+@pytest.mark.parametrize(("seed", "world"), CASES.values(), ids=CASES)
 def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
     if reason := why_not() or why_not_under(world.provider):
         pytest.skip(reason)
