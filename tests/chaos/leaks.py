@@ -85,6 +85,14 @@ def _find_growth(name: str, first: Footprint, last: Footprint) -> Iterator[Viola
 def lost_pieces(lab: Lab) -> int:
     """How many pieces went for lack of room, on all nodes that run now: out of memory, or where
     there are disks, before they were there, or from there."""
-    names = LOST_OF_DISK if lab.world.has_disk else LOST_OF_MEMORY
+    return _sum_of(lab, LOST_OF_DISK if lab.world.has_disk else LOST_OF_MEMORY)
+
+
+def loaded_pieces(lab: Lab) -> int:
+    """How many came from disk, of all nodes that run now."""
+    return _sum_of(lab, ("gd2fs_nvme_loaded_pieces_total",)) if lab.world.has_disk else 0
+
+
+def _sum_of(lab: Lab, names: tuple[str, ...]) -> int:
     counts = [lab.metrics_of(name) for name in lab.node_names()]
     return sum(int(each[name]) for each in counts for name in names)

@@ -7,7 +7,7 @@ from typing import Any
 
 from chaos.content import Run
 
-PAGE_KINDS = ("page_put", "page_get", "page_drop")
+PAGE_KINDS = ("page_put", "page_get", "page_drop", "page_cool", "page_warm")
 NEVER_NS = 1 << 62  # when what has not ended ends
 
 # Outcomes. Of a change `unsure` and `refused` alike may have been applied or not.
@@ -28,7 +28,7 @@ class Step:
         lane: Which thread of which client does it, one after the other.
         at_s: Not before this, from the start of the load.
         kind: page_put, page_get, page_drop; create, write, append, put, truncate, unlink, read,
-            get.
+            get. cool and warm, of files and pages: out of memory, and into it.
         names: Keys of a batch of pages; else one path.
         offset: Of read and write.
         length: Bytes; of truncate the new size.

@@ -15,7 +15,7 @@ from chaos.checker import check
 from chaos.history import History, S, read_log
 from chaos.injector import Injector
 from chaos.lab import PYTHON, Lab
-from chaos.leaks import find_leaks, footprint_of, lost_pieces
+from chaos.leaks import find_leaks, footprint_of, loaded_pieces, lost_pieces
 from chaos.operation import NEVER_NS
 from chaos.process import Process
 from chaos.schedule import CHUNK_BYTES, Schedule
@@ -33,6 +33,7 @@ class Verdict:
     history: History
     violations: list[Violation] = field(default_factory=list)
     took_s: float = 0.0
+    loaded: int = 0  # pieces that came from disk
 
     def summary(self) -> str:
         """One line: how many calls ended how, and what was wrong meanwhile."""
@@ -40,7 +41,8 @@ class Verdict:
         calls = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         faults = Counter(fault.kind for fault in self.schedule.faults)
         wrong = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
-        return f"{len(self.history.records)} calls: {calls}; {wrong}; {self.took_s:.1f} s"
+        loaded = f" {self.loaded} pieces from disk;" if self.schedule.world.has_disk else ""
+        return f"{len(self.history.records)} calls: {calls}; {wrong};{loaded} {self.took_s:.1f} s"
 
 
 def run(
@@ -72,9 +74,10 @@ def _run_in(lab: Lab) -> Verdict:
     stuck = list(_find_stuck(lab))
     is_small = lab.world.is_small and not lab.world.has_disk
     history = _history_of(lab, injector, is_roomy=lost_pieces(lab) == 0 and not is_small)
+    loaded = loaded_pieces(lab)
     # A client's end explains the rest.
     violations = [*stuck, *check(history), *find_leaks(lab, before)]
-    return Verdict(lab.schedule, history, violations)
+    return Verdict(lab.schedule, history, violations, loaded=loaded)
 
 
 def _have_ended(lab: Lab) -> bool:

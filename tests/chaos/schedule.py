@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from chaos.operation import Step
+from chaos.operation import PAGE_KINDS, Step
 
 LANES = 2  # threads of one client
 CLIENTS = 3
@@ -41,6 +41,7 @@ KINDS = {  # weights
     "page_get": 16,
     "page_drop": 1,
 }
+DISK_KINDS = {"cool": 10, "page_cool": 10, "warm": 3, "page_warm": 3}  # where there is one
 CHANGES = ("write", "append", "put", "truncate", "unlink", "create")
 
 
@@ -65,7 +66,6 @@ class Pace:
 
 
 DISK_MEMORY = "16MiB"
-DISK_SCALE = 4  # values are larger, so that memory is full soon
 LEASE_S = 2
 # Under etcd a node that was away for a lease has to join again, and what was moved comes back.
 PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(5.8, 4.5, 1.8 * LEASE_S)}
@@ -228,7 +228,7 @@ def _with_disk(chance: random.Random, world: World) -> World:
     """What a killed node had evicted it cannot tell any more, so a kept one evicts nothing."""
     memory = world.memory if world.is_kept or world.is_small else DISK_MEMORY
     nvme = (chance.choice(("back", "through")), chance.choice(("inclusive", "exclusive")))
-    return replace(world, memory=memory, nvme=nvme, value_scale=DISK_SCALE)
+    return replace(world, memory=memory, nvme=nvme)
 
 
 def faults_of(chance: random.Random, theme: tuple[str, ...], world: World) -> list[Fault]:
@@ -306,11 +306,14 @@ class StepMaker:
         return at_s + self._chance.expovariate(1 / STEP_EVERY_S)
 
     def _turn(self, lane: int, at_s: float) -> list[Step]:
-        kind = self._chance.choices(list(KINDS), list(KINDS.values()))[0]
-        if kind in ("page_put", "page_get", "page_drop"):
+        kinds = KINDS | DISK_KINDS if self._world.has_disk else KINDS
+        kind = self._chance.choices(list(kinds), list(kinds.values()))[0]
+        if kind in PAGE_KINDS:
             return self._page_turn(lane, at_s, kind)
         paths = PATHS if kind in CHANGES else (*PATHS, *STILL_PATHS)
         step = self._step(lane, at_s, kind, (self._chance.choice(paths),))
+        if kind in DISK_KINDS:
+            return [step, self._step(lane, at_s, "get", step.names)]
         if kind in CHANGES and self._chance.random() < FOLLOWED_SHARE:
             return [step, self._step(lane, at_s, "read", step.names, near=step)]
         return [step]
@@ -322,7 +325,10 @@ class StepMaker:
             put = self._step(lane, at_s, kind, names)
             return [put, self._step(lane, at_s, "page_get", names)]
         count = self._chance.randint(1, BATCH_MAX) if kind != "page_drop" else 1
-        return [self._step(lane, at_s, kind, tuple(self._chance.sample(KEYS, count)))]
+        step = self._step(lane, at_s, kind, tuple(self._chance.sample(KEYS, count)))
+        return (
+            [step, self._step(lane, at_s, "page_get", step.names)] if kind in DISK_KINDS else [step]
+        )
 
     def _sweep(self, lane: int) -> list[Step]:
         """Everything once more, by one lane of every client."""

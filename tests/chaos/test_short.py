@@ -28,3 +28,4 @@ def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
 
     replay = f"replay with: {world.replay(seed)}"
     assert not verdict.violations, "\n".join([*map(str, verdict.violations), replay])
+    assert verdict.loaded > 0 or not world.has_disk

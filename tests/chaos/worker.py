@@ -101,6 +101,17 @@ class Lane:
         self._pages.drop(list(step.names), timeout_s=step.timeout_s)
         records[0].outcome = OK
 
+    def _page_cool(self, step: Step, records: list[Record]) -> None:
+        self._advise_pages(step, records, "dontneed")
+
+    def _page_warm(self, step: Step, records: list[Record]) -> None:
+        self._advise_pages(step, records, "willneed")
+
+    def _advise_pages(self, step: Step, records: list[Record], advice: str) -> None:
+        self._pages.fadvise(list(step.names), advice, timeout_s=step.timeout_s).wait()
+        for record in records:
+            record.outcome = OK
+
     # ---- files: one record -------------------------------------------------------------------
 
     def _create(self, step: Step, records: list[Record]) -> None:
@@ -143,6 +154,16 @@ class Lane:
         records[0].outcome = MISS if content is None else OK
         if content is not None:
             records[0].value, records[0].runs = len(content), runs_of(content)
+
+    def _cool(self, step: Step, records: list[Record]) -> None:
+        self._advise(step, records, "dontneed")
+
+    def _warm(self, step: Step, records: list[Record]) -> None:
+        self._advise(step, records, "willneed")
+
+    def _advise(self, step: Step, records: list[Record], advice: str) -> None:
+        self._client.fadvise(step.names[0], advice, timeout_s=step.timeout_s).wait()
+        records[0].outcome = OK
 
 
 def _outcome_of(error: GD2FSError) -> str:
