@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTr
 
 from gd2fs import Client, InvalidRequest
 from gd2fs.engines.sglang import GD2FSStorage, recipe
-from gd2fs.testing import Cluster, LocalNodes
+from gd2fs.testing import Cluster, LocalNodes, NodeProcess
 
 TRAILING = PoolHitPolicy.TRAILING_PAGES
 
@@ -237,6 +238,18 @@ def test_what_is_quicker_to_compute_is_a_miss(attach):
     assert one.board.read().gate_refused == 1
 
 
+def test_what_was_promised_is_loaded_first_and_counts(attach):
+    extra = {"never_slower": True, "prefill_tokens_per_s": 1.0}
+    one = attach({"kv": HostPool(1000).fill()}, extra=extra)
+    one.batch_set_v1(hashes(*range(900)), slots_of(*range(900)))
+    one.batch_get_v1(hashes(0), slots_of(950))
+    one.promises.add(["a page of someone else"], page_bytes=1 << 50)
+    refused = one.batch_exists(hashes(*range(900)))
+    one.promises.keep(["a page of someone else"])
+
+    assert (refused, one.batch_exists(hashes(*range(900)))) == (0, 900)
+
+
 def test_what_takes_long_to_compute_is_loaded(attach):
     extra = {"never_slower": True, "prefill_tokens_per_s": 1.0}
     one = attach({"kv": HostPool().fill()}, extra=extra)
@@ -292,13 +305,29 @@ def test_a_setting_that_does_not_exist_is_refused(store_settings):
         storage_of(store_settings, {"kv": HostPool()}, extra={"lookup_timeout": 1})
 
 
+def test_pages_that_are_spread_over_ranks_are_refused(store_settings):
+    pool = HostPool()
+    pool.shard_size = 2
+
+    with pytest.raises(InvalidRequest, match="2 ranks"):
+        storage_of(store_settings, {"kv": pool})
+
+
+def stop(node: NodeProcess) -> None:
+    """Hold a node up; it may still answer before the signal has reached all of its threads."""
+    node.send(signal.SIGSTOP)
+    tasks = Path(f"/proc/{node.process.pid}/task")
+    while any(") T " not in (task / "stat").read_text() for task in tasks.iterdir()):
+        time.sleep(0.01)
+
+
 def test_a_store_that_hangs_costs_a_deadline_and_no_more(tmp_path):
     with Cluster(1, "64MiB", str(tmp_path), arena="plain") as cluster:
         deadlines = dict.fromkeys(("lookup_timeout_s", "load_timeout_s", "store_timeout_s"), 1.0)
         settings = {"cp": cluster.cp, "cluster": cluster.name, "transport": "tcp", **deadlines}
         one = storage_of(settings, {"kv": HostPool().fill()})
         one.batch_set_v1(hashes(0), slots_of(0))
-        cluster.members[0].send(signal.SIGSTOP)
+        stop(cluster.members[0])
         begin = time.monotonic()
         answers = [
             one.batch_exists(hashes(0)),

@@ -40,8 +40,10 @@ from gd2fs.engines.sglang.hits import (
     span_hits,
 )
 from gd2fs.engines.sglang.pools import PagePool
+from gd2fs.engines.sglang.promises import Promises
 from gd2fs.engines.sglang.transfer import Part, Transfers
 from gd2fs.engines.store import EngineStore
+from gd2fs.errors import InvalidRequest
 
 if TYPE_CHECKING:
     import torch
@@ -110,6 +112,7 @@ class GD2FSStorage(HiCacheStorage):
             is_open=not self.settings.never_slower,
             compute_tokens_per_s=self.settings.prefill_tokens_per_s or None,
         )
+        self.promises = Promises()
         self.identity: KvIdentity | None = None
         self._is_flat = not extra.get("interface_v1")
         self._arguments = recipe.server_arguments()
@@ -243,8 +246,10 @@ class GD2FSStorage(HiCacheStorage):
         missed = hits.pages
         if hits.pages:
             tokens = hits.pages * self.identity.page_tokens
-            if self.gate.admits(tokens=tokens, size=self._span_bytes(hits.pages, transfers)):
+            size = self._span_bytes(hits.pages, transfers)
+            if self.gate.admits(tokens=tokens, size=size + self.promises.size()):
                 self.board.add(gate_admitted=1)
+                self.promises.add(keys[: hits.pages], page_bytes=size // hits.pages)
             else:
                 self.board.add(gate_refused=1)
                 hits, missed = SpanHits([], hits.reached), 0
@@ -271,6 +276,7 @@ class GD2FSStorage(HiCacheStorage):
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> list[bool]:
         """Load pages straight into the host pool; of each whether it is there now."""
+        self.promises.keep(keys)
         return self._load([self._part(KV, keys, host_indices)])[0]
 
     @never_raises(_no_transfers)
@@ -292,6 +298,7 @@ class GD2FSStorage(HiCacheStorage):
         self, keys: list[str], target_locations: Any = None, target_sizes: Any = None
     ) -> list[torch.Tensor | None]:
         """Load pages into flat tensors of the caller; None for each that is not there."""
+        self.promises.keep(keys)
         tensors = list(target_locations or [])
         if self._ready_store() is None or len(tensors) != len(keys):
             return [None] * len(keys)
@@ -383,6 +390,12 @@ class GD2FSStorage(HiCacheStorage):
     # ---- pools and keys -------------------------------------------------------------------------
 
     def _add_pool(self, name: str, host: Any) -> None:
+        if int(getattr(host, "shard_size", 1)) > 1:
+            raise InvalidRequest(
+                f"whole pages of pool {name} are spread over {host.shard_size} ranks",
+                hint="SGLang numbers them over all ranks, and says nowhere where ours are; "
+                "start it without that, or without a storage backend",
+            )
         pool = PagePool(
             name,
             host,
