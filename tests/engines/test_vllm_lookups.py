@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gd2fs.engines.vllm.lookups import MISS_S, Answer, Lookups
+from gd2fs.engines.vllm.lookups import GRANTS_MAX, MISS_S, Answer, Lookups
 
 TIMEOUT_S = 0.2
 
@@ -115,3 +115,15 @@ def test_nothing_is_left_of_a_request_that_is_over(lookups: Lookups) -> None:
 
 def test_a_request_is_told_of_a_key_once(lookups: Lookups) -> None:
     assert [lookups.is_news(b"a", request) for request in ("r1", "r1", "r2")] == [True, False, True]
+
+
+def test_a_request_is_granted_no_more_keys_than_fit(lookups: Lookups) -> None:
+    granted = [lookups.grant(key, "r1", 2) for key in (b"a", b"b", b"c", b"a")]
+
+    assert granted == [True, True, False, True] and lookups.grant(b"c", "r2", 2)
+
+
+def test_a_key_that_is_evicted_again_and_again_is_given_up(lookups: Lookups) -> None:
+    granted = [lookups.grant(b"a", "r1", 2) for _ in range(GRANTS_MAX + 1)]
+
+    assert granted == [True] * GRANTS_MAX + [False]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+GRANTS_MAX = 8  # how often a request is told that a key is there: the pool may evict what it loaded
 MISS_S = 1.0  # for so long a miss holds for requests that are new to the key, too
 
 
@@ -39,6 +40,7 @@ class _Asked:
 class _Request:
     keys: set[bytes] = field(default_factory=set)
     told: set[bytes] = field(default_factory=set)
+    granted: dict[bytes, int] = field(default_factory=dict)
 
 
 class Lookups:
@@ -74,6 +76,19 @@ class Lookups:
         if key in told:
             return False
         told.add(key)
+        return True
+
+    def grant(self, key: bytes, request: str, keys_max: int) -> bool:
+        """Whether ``request`` may load ``key``, which is there.
+
+        Each hit takes room in the engine's pool, and a request runs once all of its hits are in
+        there together. One with more than fit would load for ever what it evicts itself.
+        """
+        granted = self._requests.setdefault(request, _Request()).granted
+        times = granted.get(key, 0)
+        if times >= GRANTS_MAX or (not times and len(granted) >= keys_max):
+            return False
+        granted[key] = times + 1
         return True
 
     def take_batch(self) -> list[bytes]:

@@ -16,6 +16,7 @@ MISS_REASONS = {
     "late": "the store did not answer in time",
     "failed": "it could not be loaded",
     "away": "no node of the store answered",
+    "pool": "the pool of host memory has no room for more of this request",
     "slower": "computing it is expected to be quicker",
     "apart": "other instances hash otherwise, or the store has not told yet whether they do",
 }

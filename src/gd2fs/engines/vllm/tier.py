@@ -83,6 +83,7 @@ class GD2FSTier(SecondaryTierManager):
             page_bytes=pool.chunk_bytes,
         )
         self._pool = pool
+        self._request_chunks_max = max(1, pool.count * 3 // 4)  # the rest is for what is stored
         self._gate = LoadGate(
             is_open=not store.never_slower,
             compute_tokens_per_s=store.prefill_tokens_per_s or None,
@@ -114,10 +115,14 @@ class GD2FSTier(SecondaryTierManager):
         answer = self._lookups.look(key, request)
         if answer is Answer.LATER:
             return LookupResult.RETRY
-        is_hit = answer is Answer.HIT and self._admits(request)
+        reason = "" if answer is Answer.HIT else answer.value
+        if not reason and not self._admits(request):
+            reason = "slower"
+        if not reason and not self._lookups.grant(key, request, self._request_chunks_max):
+            reason = "pool"
         if self._lookups.is_news(key, request):
-            self._count_lookup(key, answer, is_hit)
-        return LookupResult.HIT if is_hit else LookupResult.MISS
+            self._count_lookup(key, reason)
+        return LookupResult.MISS if reason else LookupResult.HIT
 
     def on_schedule_end(self, context: Any) -> None:
         """Ask for all keys that this step was the first to name."""
@@ -265,20 +270,19 @@ class GD2FSTier(SecondaryTierManager):
         """Whether what a request has in the store is worth loading; decided once for all of it."""
         is_admitted = self._admitted.get(request)
         if is_admitted is None:
-            hits = self._lookups.hits_of(request)
-            groups = len(self._facts.page_tokens)
-            tokens = len(hits) * max(self._facts.page_tokens) // groups
-            size = len(hits) * self._pool.chunk_bytes + self._transfers.waiting_load_bytes
+            hits = min(len(self._lookups.hits_of(request)), self._request_chunks_max)
+            tokens = hits * max(self._facts.page_tokens) // len(self._facts.page_tokens)
+            size = hits * self._pool.chunk_bytes + self._transfers.waiting_load_bytes
             is_admitted = self._gate.admits(tokens=tokens, size=size)
             self._admitted[request] = is_admitted
         return is_admitted
 
-    def _count_lookup(self, key: bytes, answer: Answer, is_hit: bool) -> None:
-        if is_hit:
+    def _count_lookup(self, key: bytes, reason: str) -> None:
+        if reason:
+            self._tally.add("misses", reason=reason)
+            self._watch.missed(key)
+        else:
             self._tally.add("hits")
-            return
-        self._tally.add("misses", reason="slower" if answer is Answer.HIT else answer.value)
-        self._watch.missed(key)
 
     def _count_job(self, job: Job, done: Collection[bytes]) -> None:
         size, missing = len(done) * self._pool.chunk_bytes, len(job.keys) - len(done)
