@@ -19,6 +19,7 @@ from gd2fs.testing import Cluster, LocalNodes
 HERE = Path(__file__).resolve().parent
 MODEL = PLACE / "models" / "smollm2"
 MAKE_S = 300.0
+START_S = 600.0  # of two servers side by side on two busy cores; half a minute when these are idle
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +72,7 @@ def peers(
         for each in (first, second):
             each.server.launch()
         for each in (first, second):
-            each.server.wait_healthy()
+            each.server.wait_healthy(START_S)
         yield first, second
     finally:
         first.server.stop()

@@ -22,6 +22,8 @@ PROMPT_TOKENS = 200
 ANSWER_TOKENS = 8
 NEEDLE_BYTES = 256
 
+pytestmark = pytest.mark.timeout(900)  # the first one may start two servers
+
 _seeds = count(100)
 
 Ask = Callable[[], list[list[int]]]

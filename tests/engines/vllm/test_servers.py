@@ -13,6 +13,8 @@ from gd2fs.testing import Cluster
 
 SHARE_MIN = 0.95  # of whole chunks
 
+pytestmark = pytest.mark.timeout(900)  # the first one starts two servers, on a busy machine
+
 
 def whole(tokens: int) -> int:
     """Tokens of the whole chunks of so many."""
