@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -269,6 +270,17 @@ def replace_algorithm(config: Any, algorithm: str) -> Any:
     other = replace(config, cache_config=replace(config.cache_config))
     other.cache_config.prefix_caching_hash_algo = algorithm
     return other
+
+
+def test_adapters_need_a_tag(config: Any, tier: dict[str, Any]) -> None:
+    other = copy(config)
+    other.lora_config = object()
+
+    with pytest.raises(InvalidRequest, match="adapters") as refused:
+        Instance(other, tier | {"tag": ""})
+
+    assert "`tag`" in refused.value.hint
+    Instance(other, tier).close()
 
 
 def test_an_unknown_release_is_refused(

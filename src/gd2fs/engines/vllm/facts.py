@@ -210,6 +210,7 @@ def _extra_of(config: Any) -> dict[str, str]:
         "model_dtype": str(model.dtype).removeprefix("torch."),
         "quantization": str(model.quantization),
         "cache_dtype": str(cache.cache_dtype),
+        "sliding_window": "off" if model.disable_sliding_window else "on",
         "mamba_dtypes": f"{cache.mamba_cache_dtype} {cache.mamba_ssm_cache_dtype}",
         "model_config": _digest(_plain_config(model.hf_config)),
         "draft": "none" if speculative is None else _digest(_draft_of(speculative)),

@@ -88,7 +88,9 @@ class GD2FSTier(SecondaryTierManager):
             is_open=not store.never_slower,
             compute_tokens_per_s=store.prefill_tokens_per_s or None,
         )
-        self._watch = ComputeWatch(self._gate, page_tokens=max(self._facts.page_tokens))
+        # Groups of layers have pages of their own for the same tokens.
+        self._page_tokens = max(self._facts.page_tokens) // len(self._facts.page_tokens)
+        self._watch = ComputeWatch(self._gate, page_tokens=self._page_tokens)
         self._lookups = Lookups(timeout_s=store.lookup_timeout_s)
         self._tally = Tally()
         self._admitted: dict[str, bool] = {}
@@ -271,7 +273,7 @@ class GD2FSTier(SecondaryTierManager):
         is_admitted = self._admitted.get(request)
         if is_admitted is None:
             hits = min(len(self._lookups.hits_of(request)), self._request_chunks_max)
-            tokens = hits * max(self._facts.page_tokens) // len(self._facts.page_tokens)
+            tokens = hits * self._page_tokens
             size = hits * self._pool.chunk_bytes + self._transfers.waiting_load_bytes
             is_admitted = self._gate.admits(tokens=tokens, size=size)
             self._admitted[request] = is_admitted
