@@ -26,7 +26,7 @@ DEVICE_TOKENS = 2048
 PAGE = 18  # of a prompt, that is damaged: more than a lookup has to hit are before it
 ANSWERS = 12  # that a fault has to last
 WAIT_MAX_S = 40.0  # of a request on a busy machine: computing, and a deadline of each kind
-DEADLINES = {"lookup_timeout_s": 2.0, "load_timeout_s": 4.0, "store_timeout_s": 4.0}
+DEADLINES = {"lookup_timeout_s": 4.0, "load_timeout_s": 4.0, "store_timeout_s": 4.0}
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("servers")
     model = make_checkpoint(folder / "model")
-    memory = Path("/dev/shm") / f"gd2fs-{folder.parent.name}-{folder.name}"
+    memory = folder / "arena"
     with Cluster(1, "128MiB", str(folder), arena=f"file:{memory}") as cluster:
         settings = {"cp": cluster.cp, "cluster": cluster.name, "never_slower": False, **DEADLINES}
         room = {"device_tokens": DEVICE_TOKENS}
@@ -74,7 +74,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         finally:
             with ThreadPoolExecutor() as pool:  # each takes seconds to end
                 list(pool.map(lambda each: each.server.stop(), (kept, stateless)))
-            forget(memory)
 
 
 def forget(memory: Path) -> None:
@@ -143,6 +142,8 @@ def test_a_server_can_be_detached_and_attached_while_it_runs(site):
 def test_clear_forgets_the_namespace_and_nothing_else(site):
     tokens = prompt(7, PROMPT_TOKENS)
     first = computed(site.kept, tokens)
+    for each in site.both():
+        each.flush()  # refused as long as anything is still to be stored
     with site.client() as client:
         client.pages("other").put([b"page"], [b"kept"])
         pages = client.pages(site.kept.namespace())
@@ -152,10 +153,10 @@ def test_clear_forgets_the_namespace_and_nothing_else(site):
 
         assert had and (left, client.pages("other").exists([b"page"]).present) == (0, [True])
     for each in site.both():
-        each.flush()
         answer = each.ask(tokens)
         assert (answer.tokens, answer.stored) == (first.tokens, 0)
-        site.kept.clear()
+        each.flush()
+        each.clear()
 
 
 def test_what_is_quicker_to_compute_is_not_loaded(site):
@@ -164,17 +165,28 @@ def test_what_is_quicker_to_compute_is_not_loaded(site):
     site.kept.detach()
     site.kept.attach(site.settings | {"never_slower": True, "prefill_tokens_per_s": 1e12})
     refused = site.kept.metric("gate_refused_total")
-    site.kept.flush()
-    tried = site.kept.ask(tokens)  # nothing is known of loading yet
-    site.kept.flush()
-    answer = site.kept.ask(tokens)
+    answers: list[Answer] = []
+
+    def is_computed() -> bool:
+        site.kept.flush()
+        answers.append(site.kept.ask(tokens))
+        return answers[-1].stored == 0
+
+    wait_until(is_computed, PATIENCE_S, "computed")  # what was not tried for a while is loaded
     refused = site.kept.metric("gate_refused_total") - refused
     site.kept.detach()
     site.kept.attach(site.settings)
 
-    assert (tried.stored, answer.stored) == (pages_of(PROMPT_TOKENS) * PAGE_TOKENS, 0)
-    assert answer.tokens == first.tokens
+    assert answers[0].stored == pages_of(PROMPT_TOKENS) * PAGE_TOKENS  # nothing was known yet
+    assert [each.tokens for each in answers] == [first.tokens] * len(answers)
     assert refused >= 1
+
+
+def test_both_rates_are_seen_and_shown(site):
+    computed(site.stateless, prompt(9, PROMPT_TOKENS))
+    rates = ("load_bytes_per_second", "compute_tokens_per_second")
+
+    assert all(site.stateless.metric(name) > 0 for name in rates)
 
 
 def test_both_servers_have_one_namespace(site):

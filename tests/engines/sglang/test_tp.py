@@ -17,7 +17,7 @@ PROMPT_TOKENS = 800
 def server(tmp_path_factory: pytest.TempPathFactory, nodes: LocalNodes) -> Iterator[Instance]:
     folder = tmp_path_factory.mktemp("tp")
     settings = {"cp": nodes.cp, "cluster": nodes.cluster, "never_slower": False, "tag": "tp"}
-    deadlines = {"lookup_timeout_s": 2.0, "load_timeout_s": 4.0}
+    deadlines = {"lookup_timeout_s": 4.0, "load_timeout_s": 4.0}
     instance = Instance(
         "two-ranks",
         make_checkpoint(folder / "model"),
