@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engines.environments import PLACE
 
 from gd2fs.engines.sglang.launch import cpu_variables
 from gd2fs.testing import LocalNodes
@@ -17,7 +18,8 @@ from gd2fs.testing import LocalNodes
 CPU = Path(__file__).resolve().parent / "cpu"  # stand-ins for what needs an accelerator
 
 sys.path.insert(0, str(CPU))
-os.environ.update(cpu_variables())  # before SGLang is imported
+# Before SGLang is imported. What it compiles is compiled once, for tests and servers.
+os.environ.update(cpu_variables() | {"TORCH_EXTENSIONS_DIR": str(PLACE / "extensions")})
 
 _tags = itertools.count(1)
 

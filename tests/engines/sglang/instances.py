@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.environments import PLACE
 from engines.servers import EngineServer, wait_until
 
 from gd2fs.engines.sglang.launch import SglangServer, cpu_variables
@@ -54,7 +53,6 @@ class Instance:
         variables = {
             **cpu_variables(),
             "PYTHONPATH": str(CPU),
-            "TORCH_EXTENSIONS_DIR": str(PLACE / "extensions"),  # compiled once for all
             **flags.pop("variables", {}),
         }
         self.flags = SglangServer(
