@@ -150,6 +150,12 @@ class Instance:
             assert time.monotonic() < end, f"still {results}"
             self.step()
 
+    def forget(self) -> None:
+        """Empty the pool."""
+        self.manager.reset_cache()
+        if hasattr(self.manager, "on_reset_flushed"):  # from 0.33 on, said by the scheduler
+            self.manager.on_reset_flushed()
+
     def bytes_of(self, key: bytes, context: ReqContext) -> set[int]:
         """Which values the bytes of a chunk in the pool have."""
         spec = self.manager.prepare_load([key], context)

@@ -136,7 +136,7 @@ def test_a_request_that_lost_a_chunk_is_not_told_to_load_it_again(
     keys = stored_by(first, 1)
     request = second.request("b", keys)
     second.find(request, keys)
-    second.manager.reset_cache()
+    second.forget()
     with nodes.client() as client:
         client.clear(second.tier._store.namespace)
 
@@ -168,7 +168,7 @@ def test_a_store_that_comes_later_is_used(config: Any, tier: dict[str, Any]) -> 
         with Instance(config, settings) as instance:
             late.start(0)
             keys = stored_at_last_by(instance, 2)
-            instance.manager.reset_cache()
+            instance.forget()
 
             assert found_by(instance, keys, "again") == [HIT] * 2
 
@@ -178,13 +178,13 @@ def test_a_store_that_ends_is_a_miss_and_none_waits(config: Any, tier: dict[str,
         settings = tier | {"cp": node.cp, "lookup_timeout_s": 0.3, "store_timeout_s": 0.3}
         with Instance(config, settings) as instance:
             keys = stored_by(instance, 2)
-            instance.manager.reset_cache()
+            instance.forget()
             node.stop(0)
             lost = found_by(instance, keys)
             stored_by(instance, 2)  # settles, though nobody takes it
             node.start(0)
             again = stored_at_last_by(instance, 2)
-            instance.manager.reset_cache()
+            instance.forget()
 
             assert lost == [MISS]
             assert found_by(instance, again, "c") == [HIT, HIT]
@@ -320,7 +320,7 @@ def test_every_request_counts_its_own_hits(first: Instance, second: Instance) ->
         request = second.request(name, keys)
         second.find(request, keys)
         second.manager.on_request_finished(request)
-        second.manager.reset_cache()
+        second.forget()
 
     assert second.measures()["hits"] == 4
     assert len(second.tier._lookups) == 0
