@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,7 @@ OTHERS = {
     "release": "0.99",
 }
 TIMEOUT_S = 5.0
+PATIENCE_S = 20.0
 
 
 def store_at(cp: str, namespace: str) -> EngineStore:
@@ -84,6 +86,30 @@ def test_a_record_that_is_none_is_refused(three_nodes: LocalNodes, namespace: st
 
     with pytest.raises(InvalidRequest, match="none of a recipe"):
         handshake(three_nodes, namespace).check()
+
+
+def test_those_that_agreed_put_a_recipe_again_that_the_store_lost(
+    three_nodes: LocalNodes, namespace: str
+) -> None:
+    agreed = handshake(three_nodes, namespace)
+    agreed.check()
+    store = store_at(three_nodes.cp, f"{namespace}-pages")
+    asker = Asker(store, agreed, lambda key: key, refresh_s=0.01)
+    with three_nodes.client() as client:
+        client.clear(namespace)
+    other = handshake(three_nodes, namespace, replace(RECIPE, algorithm="sha256"))
+    end = time.monotonic() + PATIENCE_S
+    while not is_recorded(three_nodes, namespace) and time.monotonic() < end:
+        time.sleep(0.01)
+
+    assert other.settle() is Standing.REFUSED
+    asker.close()
+    store.close()
+
+
+def is_recorded(nodes: LocalNodes, namespace: str) -> bool:
+    with nodes.client() as client:
+        return bool(client.pages(namespace).exists([RECIPE_KEY]).leading)
 
 
 def test_a_seed_is_never_told() -> None:

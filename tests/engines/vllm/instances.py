@@ -6,11 +6,13 @@ scheduler does in its steps, the methods here do.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from vllm.v1.kv_offload.config import (
     OffloadingParallelConfig,
 )
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
+
+from gd2fs.testing import NodeProcess
 
 BLOCK_TOKENS = 32
 CHUNK_BLOCKS = 2
@@ -172,6 +176,17 @@ class Instance:
                 short = name.removeprefix("vllm:kv_offload_gd2fs_")
                 found[".".join((short, *labels))] = value
         return found
+
+
+def hang(node: NodeProcess) -> None:
+    """Stop a node, and wait until the kernel has stopped all of it."""
+    node.send(signal.SIGSTOP)
+    assert node.process is not None
+    state = Path(f"/proc/{node.process.pid}/stat")
+    end = time.monotonic() + WAIT_S
+    while state.read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end, "it does not stop"
+        time.sleep(0.001)
 
 
 def chunk_keys(number: int, *, group: int = 0) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from engines.vllm.instances import (
     Instance,
     chunk_keys,
     engine_config,
+    hang,
     offloading_config,
 )
 from vllm.plugins import load_general_plugins
@@ -29,7 +31,7 @@ from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
 from gd2fs import InvalidRequest
 from gd2fs.engines.identity import page_key
 from gd2fs.engines.vllm import GD2FSTier
-from gd2fs.testing import LocalNodes
+from gd2fs.testing import Cluster, LocalNodes
 
 HIT, MISS = LookupResult.HIT, LookupResult.MISS
 PATIENT = {"lookup_timeout_s": 10.0, "load_timeout_s": 10.0, "store_timeout_s": 10.0}
@@ -188,6 +190,29 @@ def test_a_store_that_ends_is_a_miss_and_none_waits(config: Any, tier: dict[str,
 
             assert lost == [MISS]
             assert found_by(instance, again, "c") == [HIT, HIT]
+
+
+def test_a_store_that_hangs_costs_its_deadlines_and_no_more(
+    config: Any, tier: dict[str, Any], tmp_path: Path
+) -> None:
+    with Cluster(1, "64MiB", str(tmp_path)) as cluster:
+        deadlines = {"lookup_timeout_s": 0.3, "load_timeout_s": 0.5, "store_timeout_s": 0.5}
+        where = {"cp": cluster.cp, "cluster": cluster.name}
+        with Instance(config, tier | where | deadlines) as instance:
+            keys = stored_at_last_by(instance, 2)
+            instance.forget()
+            request = instance.request("b", keys)
+            while any(instance.tier.lookup(key, request) is LookupResult.RETRY for key in keys):
+                instance.step()
+            hang(cluster.members[0])
+            loaded = instance.find(request, keys)
+            asked = found_by(instance, chunk_keys(1), "c")
+            cluster.members[0].send(signal.SIGCONT)
+            again = stored_at_last_by(instance, 2)
+            instance.forget()
+
+            assert (loaded, asked) == ([MISS], [MISS])
+            assert found_by(instance, again, "d") == [HIT, HIT]
 
 
 OTHERS = {

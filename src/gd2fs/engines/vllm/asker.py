@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from gd2fs.engines.counts import CountsBoard
@@ -14,6 +16,7 @@ from gd2fs.engines.vllm.lookups import Answer
 
 log = logging.getLogger(__name__)
 
+REFRESH_S = 10.0  # between two looks after the recipe that instances agreed on
 CLOSE_S = 10.0  # beyond its deadline, that the last question may take
 
 
@@ -34,14 +37,24 @@ class Asker:
         store: Has its own deadline for each question.
         handshake: Nothing is asked before it is agreed.
         page_of: The key in the store of one of the engine's keys.
+        refresh_s: Between two looks after the recipe.
     """
 
     def __init__(
-        self, store: AskedStore, handshake: Handshake, page_of: Callable[[bytes], bytes]
+        self,
+        store: AskedStore,
+        handshake: Handshake,
+        page_of: Callable[[bytes], bytes],
+        *,
+        refresh_s: float = REFRESH_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._handshake = handshake
         self._page_of = page_of
+        self._refresh_s = refresh_s
+        self._clock = clock
+        self._refresh_at = clock() + refresh_s
         self._questions: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[list[bytes], list[Answer]]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="gd2fs-lookup", daemon=True)
@@ -67,7 +80,10 @@ class Asker:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        while (keys := self._questions.get()) is not None:
+        while (keys := self._next()) is not None:
+            if not keys:
+                self._handshake.refresh()
+                continue
             keys, is_last = self._with_waiting(keys)
             try:
                 answers = self._answers_to(keys)
@@ -77,6 +93,15 @@ class Asker:
             self._answers.put((keys, answers))
             if is_last:
                 return
+
+    def _next(self) -> list[bytes] | None:
+        """A question; no keys when it is time to look after the recipe; None at the end."""
+        left_s = self._refresh_at - self._clock()
+        if left_s > 0:
+            with suppress(queue.Empty):
+                return self._questions.get(timeout=left_s)
+        self._refresh_at = self._clock() + self._refresh_s
+        return []
 
     def _with_waiting(self, keys: list[bytes]) -> tuple[list[bytes], bool]:
         """All that waits by now: a slow store is asked less often, not ever later."""

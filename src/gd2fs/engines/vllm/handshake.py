@@ -51,7 +51,7 @@ class Handshake:
     """Of one instance. Thread-safe; whoever asks first settles it for all.
 
     Args:
-        store: Of the namespace where instances of this model meet. Closed once it is settled.
+        store: Of the namespace where instances of this model meet. Closed with this.
         recipe: Ours.
         where: What to call that place, for messages.
         timeout_s: Deadline of each try once the engine runs.
@@ -64,7 +64,7 @@ class Handshake:
         self._recipe = recipe
         self._where = where
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()  # Guards: what follows. Held while the store is asked.
+        self._lock = threading.Lock()  # Guards: the comparison. Held while the store is asked.
         self._is_closed = False
         self.standing = Standing.UNKNOWN
         self.fault = ""
@@ -72,6 +72,11 @@ class Handshake:
     def settle(self) -> Standing:
         """Compare, when that has not been done and the store answers. Never raises."""
         return self._settle(self._timeout_s)
+
+    def refresh(self) -> None:
+        """Settle, or put our recipe again, should the store have lost it. Never raises."""
+        if self.settle() is Standing.AGREED:
+            self._store.put([RECIPE_KEY], [self._record()], deadline_s=self._timeout_s)
 
     def check(self) -> None:
         """Settle at the start.
@@ -89,8 +94,8 @@ class Handshake:
 
     def close(self) -> None:
         """Let go of the store. Twice is fine."""
-        with self._lock:
-            self._let_go()
+        self._is_closed = True
+        self._store.close()
 
     def _settle(self, timeout_s: float) -> Standing:
         if self.standing is not Standing.UNKNOWN or not self._lock.acquire(blocking=False):
@@ -103,10 +108,8 @@ class Handshake:
         return self.standing
 
     def _compare(self, timeout_s: float) -> None:
-        ours = self._recipe.as_text().encode().ljust(RECORD_BYTES)
-        assert len(ours) == RECORD_BYTES, "a recipe is longer than its page"
         recorded = bytearray(RECORD_BYTES)
-        if not all(self._store.put([RECIPE_KEY], [ours], deadline_s=timeout_s)):
+        if not all(self._store.put([RECIPE_KEY], [self._record()], deadline_s=timeout_s)):
             return
         if not all(self._store.get([RECIPE_KEY], [recorded], deadline_s=timeout_s)):
             return
@@ -116,9 +119,8 @@ class Handshake:
             self.fault = f"this instance cannot share a cache with others of {self._where}: {which}"
             log.error("%s; nothing is loaded or stored", self.fault)
         self.standing = Standing.REFUSED if differences else Standing.AGREED
-        self._let_go()
 
-    def _let_go(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._store.close()
+    def _record(self) -> bytes:
+        record = self._recipe.as_text().encode().ljust(RECORD_BYTES)
+        assert len(record) == RECORD_BYTES, "a recipe is longer than its page"
+        return record

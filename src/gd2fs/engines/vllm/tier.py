@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
@@ -199,7 +200,7 @@ class GD2FSTier(SecondaryTierManager):
             f" with tag `{settings.tag}`" if settings.tag else ""
         )
         self._handshake = Handshake(
-            EngineStore(settings, meeting),
+            EngineStore(replace(settings, streams=1, io_threads=1), meeting),
             facts.recipe,
             where,
             timeout_s=settings.lookup_timeout_s,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from engines.servers import wait_until
+from engines.vllm.instances import hang
 from engines.vllm.peers import PATIENCE_S, Peer, prompt_of
 
 from gd2fs import Client
@@ -82,7 +83,7 @@ def test_the_store_is_killed(kept: tuple[Ask, list[list[int]]], store: Cluster) 
 @pytest.mark.usefixtures("recovers")
 def test_the_store_hangs(kept: tuple[Ask, list[list[int]]], store: Cluster) -> None:
     ask, said = kept
-    store.members[0].send(signal.SIGSTOP)
+    hang(store.members[0])
     try:
         assert ask() == said
     finally:
