@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from checkpoint import make_checkpoint
-from instances import PAGE_TOKENS, Instance, page_hashes, pages_of, prompt
+from engines.servers import wait_until
+from instances import PAGE_TOKENS, PATIENCE_S, Instance, page_hashes, pages_of, prompt
 
 from gd2fs.testing import LocalNodes
 
@@ -57,3 +58,24 @@ def test_a_part_that_one_rank_misses_is_missed_by_both(server, nodes):
     assert len(keys) == 2
     assert (answer.stored, answer.tokens) == (20 * PAGE_TOKENS, first.tokens)
     assert server.metric("errors_total") == 0
+
+
+def test_both_ranks_go_on_while_the_store_is_away(server, nodes):
+    tokens = prompt(3, PROMPT_TOKENS)
+    first = server.ask(tokens)
+    server.flush()
+    for index in range(len(nodes.peers)):
+        nodes.stop(index)
+    answers = [server.ask(tokens), server.ask([*tokens[:400], *prompt(4, 400)])]
+    is_healthy = server.server.is_healthy()
+    for index in range(len(nodes.peers)):
+        nodes.start(index)
+
+    assert (answers[0].tokens, [each.stored for each in answers]) == (first.tokens, [0, 0])
+    assert is_healthy
+
+    def is_found_again() -> bool:
+        server.flush()
+        return server.ask(tokens).stored == pages_of(PROMPT_TOKENS) * PAGE_TOKENS
+
+    wait_until(is_found_again, PATIENCE_S, "stored and loaded again")
