@@ -101,15 +101,17 @@ class MemoryAdvice : public std::enable_shared_from_this<MemoryAdvice> {
     });
   }
 
-  /// While somebody reads it, it is tried again.
-  void shed(std::size_t at, PieceRef piece, const Part& part) {
-    const auto held = std::make_shared<PieceRef>(std::move(piece));  // one reference of ours
-    node_.mover->repeat([self = shared_from_this(), at, held, part] {
-      const Index::Shed done = self->node_.store->shed(*held, part.begin, part.end);
+  /// While somebody reads it, it is tried again; in the end it stays, as advice may. Nothing refers
+  /// to it between two tries: others that wait to let it go would take that for a reader.
+  void shed(std::size_t at, const PieceRef& piece, const Part& part) {
+    node_.mover->repeat([self = shared_from_this(), at, known = std::weak_ptr(piece), part] {
+      const PieceRef held = known.lock();
+      Index::Shed done{Status::miss, 0};
+      if (held != nullptr) done = self->node_.store->shed(held, part.begin, part.end);
       const bool is_patient =
           boottime_ms() < self->give_up_ms_ && !self->stop_->load(std::memory_order_relaxed);
       if (done.status == Status::retry && is_patient) return false;
-      self->note(at, done.status, done.bytes);
+      self->note(at, done.status == Status::retry ? Status::ok : done.status, done.bytes);
       self->close();
       return true;
     });

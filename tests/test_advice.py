@@ -231,3 +231,20 @@ def test_the_command_line_advises_and_tells_what_is_missing(serve):
 def test_a_body_that_is_no_advice_is_refused(body):
     with pytest.raises(InvalidRequest):
         parse_advice(body)
+
+
+@pytest.mark.slow
+def test_what_is_being_looked_at_stays_and_is_no_error(tmp_path):
+    disk = [(str(tmp_path / "nvme"), 256 * MIB)]
+    with (
+        LocalNodes(1, memory_bytes=24 * MIB, arena="memfd", nvme=disk) as nodes,
+        Client(nodes.cp, cluster=nodes.cluster, timeout_s=DEADLINE_S) as client,
+    ):
+        content = put_file(client, "/kv/file", MIB)
+        with client.view_file("/kv/file") as view:
+            advised = client.fadvise("/kv/file", "dontneed")
+
+            assert advised.wait() == 0
+            assert advised.missing == []
+            assert bytes(view.memory) == content
+        assert client.fadvise("/kv/file", "dontneed").wait() == MIB

@@ -304,6 +304,26 @@ TEST_CASE("pages are loaded, pinned and let go by their keys") {
   CHECK(node.platter->reads > reads_of_others);
 }
 
+TEST_CASE("those who let go of the same thing at once do not wait for each other") {
+  TieredNode node(true);
+  for (std::size_t i = 0; i < 4; ++i) REQUIRE(node.put(i) == Status::ok);
+  const std::string keys[] = {"key0", "key1", "key2", "key3"};
+  const std::uint64_t live = node.server->counts().store.live_bytes;
+  node.platter->is_held = true;  // until all of them have asked
+
+  const auto let_go = [&] { return node.client->advise_pages("ns", keys, MemoryWish::shed, {}); };
+  const auto one = let_go(), other = let_go(), third = let_go();
+  node.platter->is_held = false;
+
+  std::uint64_t bytes = 0;
+  for (const auto& each : {one, other, third}) {
+    CHECK(end_of(each).items[0].status == Status::ok);
+    bytes += each->outcome().value;
+  }
+  CHECK(bytes == 4 * CHUNK + 6);
+  CHECK(node.server->counts().store.live_bytes < live / 100);
+}
+
 TEST_CASE("advice can be cancelled: nothing more is loaded") {
   TieredNode node(true);
   node.put_all();
