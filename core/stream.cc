@@ -394,6 +394,7 @@ std::int64_t Stream::tick(std::int64_t now) {
   }
   std::int64_t next = NEVER_MS;
   std::vector<std::function<void()>> late;
+  bool is_to_ask = false;
   for (auto& [request, pending] : pending_) {
     if (pending.rpc == nullptr) continue;
     if (now >= pending.rpc->deadline_ms) {
@@ -401,13 +402,19 @@ std::int64_t Stream::tick(std::int64_t now) {
       let_go(request, pending, Status::expired);
     } else {
       if (auto call = pending.rpc->take_late(now); call != nullptr) late.push_back(std::move(call));
-      next = std::min({next, pending.rpc->deadline_ms, pending.rpc->late_ms});
+      const std::int64_t ask_at = ask_at_ms(pending);
+      is_to_ask |= now >= ask_at;
+      next = std::min(
+          {next, pending.rpc->deadline_ms, pending.rpc->late_ms, now < ask_at ? ask_at : NEVER_MS});
     }
   }
   for (const auto& call : late) call();
   next = std::min(next, expire_held(now));
   if (has_expired && is_silent(now)) {
     link_.node_silent();
+  } else if (is_to_ask && state_ == State::ready) {
+    ask_for_word(now);
+    flush();
   } else if (has_expired && state_ == State::ready) {
     flush();
   }

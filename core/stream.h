@@ -96,6 +96,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t expire_held(std::int64_t now);
   void read_on();
   bool is_silent(std::int64_t now) const;
+  std::int64_t ask_at_ms(const Pending& pending) const;
   std::int64_t watch_node(std::int64_t now);
   bool has_others_waiting() const;
   void close();

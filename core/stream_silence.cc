@@ -126,6 +126,14 @@ std::int64_t Stream::watch_node(std::int64_t now) {
   return now + SILENT_MS / 2;
 }
 
+/// A node that works on a request up to its deadline, reading a slow disk, say, may have said
+/// nothing for as long: it is asked for a word before that counts against it.
+std::int64_t Stream::ask_at_ms(const Pending& pending) const {
+  const std::int64_t deadline_ms = pending.rpc->deadline_ms;
+  if (asked_ms_ != 0 || heard_ms_ > deadline_ms - SILENT_MS) return NEVER_MS;
+  return deadline_ms - std::min((deadline_ms - pending.since_ms) / 2, SILENT_MS / 2);
+}
+
 /// The node, not just the path.
 bool Stream::is_silent(std::int64_t now) const {
   const std::int64_t since = now - SILENT_MS;

@@ -48,6 +48,7 @@ struct TieredNode {
     client_options.seeds = options.listen;
     client_options.cluster = "test";
     client_options.transport = Transport::tcp;
+    client_options.streams = streams;
     auto connected = Client::connect(client_options);
     REQUIRE(connected);
     client = std::move(*connected);
@@ -93,6 +94,7 @@ struct TieredNode {
   std::shared_ptr<FakePlatter> platter = std::make_shared<FakePlatter>();
   ServerOptions options;
   std::uint64_t boots = 0;
+  std::uint32_t streams = ClientOptions{}.streams;
   std::unique_ptr<Server> server;
   std::unique_ptr<Client> client;
 };
@@ -322,6 +324,31 @@ TEST_CASE("those who let go of the same thing at once do not wait for each other
   }
   CHECK(bytes == 4 * CHUNK + 6);
   CHECK(node.server->counts().store.live_bytes < live / 100);
+}
+
+TEST_CASE("a request that a slow disk keeps to its deadline costs no connection") {
+  TieredNode node(true);
+  node.stop();
+  node.streams = 1;  // no other path hears that the node is alive
+  node.start();
+  node.put_all();
+  const std::string keys[] = {"key0"};
+  node.platter->is_held = true;
+  const auto closed = [&] {
+    const ServerCounts counts = node.server->counts();
+    return counts.accepted - counts.connections;
+  };
+  const std::uint64_t closed_before = closed();
+  CallOptions call;
+  call.timeout_ms = 1'500;  // longer than a node may be silent
+
+  const auto load = node.client->advise_pages("ns", keys, MemoryWish::load, call);
+  REQUIRE(load->wait(10'000));
+  CHECK(load->outcome().items[0].status != Status::ok);
+
+  CHECK(end_of(node.client->exists("ns", keys, {})).items[0].status == Status::ok);
+  CHECK(closed() == closed_before);
+  node.platter->is_held = false;
 }
 
 TEST_CASE("advice can be cancelled: nothing more is loaded") {
