@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+SHUTDOWN_S = 10  # without it vLLM ends at once, and leaves its pool in /dev/shm
 TIER: Mapping[str, Any] = {"type": "GD2FSTier", "module_path": "gd2fs.engines.vllm"}
 
 
@@ -71,6 +72,7 @@ class VllmServer:
             flags += ["--num-gpu-blocks-override", str(self.device_blocks)]
         if self.host_bytes:
             flags += ["--kv-transfer-config", self.transfer_config()]
+            flags += ["--shutdown-timeout", str(SHUTDOWN_S)]
         module = "vllm.entrypoints.openai.api_server"
         return [python, "-m", module, *flags, *self.options]
 
