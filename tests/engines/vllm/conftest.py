@@ -65,9 +65,10 @@ def store(arena: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
 def peers(
     model: str, store: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Peer, Peer]]:
-    """Two servers on one store."""
+    """Two servers on one store. One finds the tier by its name, the other by its module."""
     folder = tmp_path_factory.mktemp("servers")
-    first, second = (Peer(name, model, store, folder) for name in ("first", "second"))
+    first = Peer("first", model, store, folder, tier={"type": "gd2fs"})
+    second = Peer("second", model, store, folder)
     try:
         for each in (first, second):
             each.server.launch()

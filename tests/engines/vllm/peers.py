@@ -40,6 +40,7 @@ class Peer:
         model: Folder of the checkpoint.
         store: The nodes it uses.
         folder: Where its log goes.
+        tier: Settings of its tier beside those of every server.
         variables: Environment beside that of every server.
         server: What is different from every server.
     """
@@ -51,18 +52,19 @@ class Peer:
         store: Cluster,
         folder: Path,
         *,
+        tier: dict[str, Any] | None = None,
         variables: dict[str, str] | None = None,
         **server: Any,
     ) -> None:
         (port,) = free_ports(1)
-        tier = {"cp": store.cp, "cluster": store.name, "never_slower": False, **DEADLINES}
+        where = {"cp": store.cp, "cluster": store.name, "never_slower": False}
         settings: dict[str, Any] = {
             "context_tokens": 2048,
             "requests": 8,
             "device_blocks": DEVICE_BLOCKS,
             "chunk_tokens": CHUNK_TOKENS,
             "host_bytes": POOL_BYTES,
-            "store": tier,
+            "store": where | DEADLINES | (tier or {}),
             "prompts_only": False,
             "spec": SPEC,
             "dtype": DTYPE,
