@@ -88,12 +88,13 @@ void Mover::load_advised(const std::shared_ptr<Advice>& advice, std::size_t at,
   if (piece->is_whole()) return bring_advised(advice, at, piece);
   ++advice->open_count;
   node_.store->load(piece, LoadRank::advised, nullptr,
-                    [this, advice, at](Status, const PieceRef& loaded) {
-                      post([this, advice, at, loaded] {
+                    [this, advice, at](Status status, const PieceRef& loaded) {
+                      post([this, advice, at, status, loaded] {
                         if (loaded != nullptr) {
                           bring_advised(advice, at, loaded);
                         } else {
-                          advice->answers[at].status = Status::miss;
+                          const bool is_here = status == Status::full || status == Status::retry;
+                          advice->answers[at].status = is_here ? status : Status::miss;
                         }
                         courier_.pump(true);
                         advice->close_one();

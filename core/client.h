@@ -207,7 +207,7 @@ class Client {
   /// Of `[offset, offset + length)`, length 0: to the end; on all nodes with a copy. shed: blocks
   /// of BLOCK_BYTES that lie wholly in the range; bytes that are to be on disk get there first. ok:
   /// value = bytes that are in memory now, or were let go (of all copies). miss: some are lost.
-  /// full: more than may be would be pinned. gone: no such file.
+  /// full: no room, or more than may be would be pinned. gone: no such file.
   virtual OperationRef advise_memory(std::string_view path, MemoryWish wish, std::uint64_t offset,
                                      std::uint64_t length, const CallOptions& options) = 0;
   /// Of whole pages; one outcome each: ok, miss, full.

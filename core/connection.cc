@@ -54,9 +54,9 @@ Connection::Connection(Worker& worker, tcp::Descriptor socket, std::string host,
       receiver_(node_),
       sender_(node_) {
   node_.connections.fetch_add(1, std::memory_order_relaxed);
-  sender_.wake = [&worker, id](std::uint64_t request, PieceRef piece) {
-    worker.post([&worker, id, request, piece = std::move(piece)] {
-      if (Connection* connection = worker.find(id)) connection->loaded(request, piece);
+  sender_.wake = [post = poster()](std::uint64_t request, Status status, PieceRef piece) {
+    post([request, status, piece = std::move(piece)](Connection& self) {
+      self.loaded(request, status, piece);
     });
   };
 }
@@ -370,10 +370,9 @@ void Connection::submit(std::uint64_t request, wire::Request offer, std::int64_t
   parked_.push_back({request, offer.head.op, offer.items.size(), deadline_ms, nullptr,
                      std::make_shared<wire::Request>(std::move(offer)), boottime_ms() + JUDGE_MS});
   node_.judge.ask(std::move(tags), std::move(cases),
-                  [&worker = worker_, id = id_, request](std::vector<Verdict> verdicts) {
-                    worker.post([&worker, id, request, verdicts = std::move(verdicts)] {
-                      if (Connection* connection = worker.find(id))
-                        connection->judged(request, verdicts);
+                  [post = poster(), request](std::vector<Verdict> verdicts) {
+                    post([request, verdicts = std::move(verdicts)](Connection& self) {
+                      self.judged(request, verdicts);
                     });
                   });
 }
@@ -438,20 +437,29 @@ void Connection::work_small_requests() {
   }
 }
 
-void Connection::park(SmallRequest request) {
+Connection::Post Connection::poster() const {
+  return [&worker = worker_, id = id_](std::function<void(Connection&)> task) {
+    worker.post([&worker, id, task = std::move(task)] {
+      if (Connection* connection = worker.find(id)) task(*connection);
+    });
+  };
+}
+
+Connection::Reply Connection::reply_later(const SmallRequest& request) {
   parked_.push_back(
       {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
-  worker_.janitor().add([&node = node_, &worker = worker_, id = id_, request]() mutable {
+  return [post = poster(), number = request.request()](wire::Bytes response) {
+    post([number, response = std::move(response)](Connection& self) {
+      self.answered_elsewhere(number, response);
+    });
+  };
+}
+
+void Connection::park(SmallRequest request) {
+  worker_.janitor().add([&node = node_, reply = reply_later(request), request]() mutable {
     wire::Bytes response;
     request.run(node, response, true);
-    node.store->after_drops(
-        [&worker, id, number = request.request(), response = std::move(response)] {
-          worker.post([&worker, id, number, response] {
-            if (Connection* connection = worker.find(id)) {
-              connection->answered_elsewhere(number, response);
-            }
-          });
-        });
+    node.store->after_drops([reply, response = std::move(response)] { reply(response); });
   });
 }
 
@@ -459,31 +467,17 @@ void Connection::park(SmallRequest request) {
 bool Connection::drop(SmallRequest& request) {
   wire::Bytes response;
   if (request.run(node_, response) == SmallRequest::Turn::more) return false;
-  parked_.push_back(
-      {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
   node_.store->after_drops(
-      [&worker = worker_, id = id_, number = request.request(), response = std::move(response)] {
-        worker.post([&worker, id, number, response] {
-          if (Connection* connection = worker.find(id)) {
-            connection->answered_elsewhere(number, response);
-          }
-        });
-      });
+      [reply = reply_later(request), response = std::move(response)] { reply(response); });
   return true;
 }
 
 void Connection::pass_on(SmallRequest request) {
-  parked_.push_back(
-      {request.request(), request.op(), request.items(), request.deadline_ms(), nullptr});
-  const auto reply = [&worker = worker_, id = id_,
+  const auto reply = [later = reply_later(request),
                       number = request.request()](const std::vector<wire::ResponseItem>& answers) {
     wire::Bytes response;
     wire::encode_response(response, number, answers);
-    worker.post([&worker, id, number, response = std::move(response)] {
-      if (Connection* connection = worker.find(id)) {
-        connection->answered_elsewhere(number, response);
-      }
-    });
+    later(std::move(response));
   };
   if (request.is_sync()) return sync(*node_.store, request.take_body(), reply);
   if (!is_memory_advice(request.body()))
@@ -493,18 +487,12 @@ void Connection::pass_on(SmallRequest request) {
 }
 
 void Connection::put_on_desk(SmallRequest question) {
-  parked_.push_back(
-      {question.request(), question.op(), question.items(), question.deadline_ms(), nullptr});
-  const auto reply = [&worker = worker_, id = id_,
+  const auto reply = [later = reply_later(question),
                       number = question.request()](const std::optional<std::string>& text) {
     wire::Bytes response;
     const wire::ResponseItem item{.status = text ? Status::ok : Status::denied};
     wire::encode_text_response(response, number, item, text.value_or(""));
-    worker.post([&worker, id, number, response = std::move(response)] {
-      if (Connection* connection = worker.find(id)) {
-        connection->answered_elsewhere(number, response);
-      }
-    });
+    later(std::move(response));
   };
   wire::Request asked = question.take_body();
   if (asked.items.size() != 1) return reply({});
@@ -515,12 +503,9 @@ void Connection::await(SmallRequest request) {
   const auto waiting = std::make_shared<SmallRequest>(std::move(request));
   parked_.push_back(
       {waiting->request(), waiting->op(), waiting->items(), waiting->deadline_ms(), waiting});
-  waiting->wait(
-      node_, [&worker = worker_, id = id_, number = waiting->request()](const RecordAnswer& told) {
-        worker.post([&worker, id, number, told] {
-          if (Connection* connection = worker.find(id)) connection->resume(number, told);
-        });
-      });
+  waiting->wait(node_, [post = poster(), number = waiting->request()](const RecordAnswer& told) {
+    post([number, told](Connection& self) { self.resume(number, told); });
+  });
 }
 
 void Connection::resume(std::uint64_t request, const RecordAnswer& told) {
@@ -533,8 +518,8 @@ void Connection::resume(std::uint64_t request, const RecordAnswer& told) {
   worker_.make_ready(*this);
 }
 
-void Connection::loaded(std::uint64_t request, const PieceRef& piece) {
-  sender_.loaded(request, piece);
+void Connection::loaded(std::uint64_t request, Status status, const PieceRef& piece) {
+  sender_.loaded(request, status, piece);
   worker_.make_ready(*this);
 }
 

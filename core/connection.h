@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ class Connection {
   /// The answer to a request that the janitor worked off.
   void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
   /// What a read waits for is in memory, or lost.
-  void loaded(std::uint64_t request, const PieceRef& piece);
+  void loaded(std::uint64_t request, Status status, const PieceRef& piece);
   /// Other nodes have answered what a request waits for.
   void resume(std::uint64_t request, const RecordAnswer& told);
 
@@ -85,6 +86,12 @@ class Connection {
   void begin(std::uint64_t request, std::uint8_t flags, wire::Request body);
   void work();
   void work_small_requests();
+  /// Runs a task on this connection's thread, if it is there still. From any thread.
+  using Post = std::function<void(std::function<void(Connection&)>)>;
+  Post poster() const;
+  /// Parks a request. What it gives is called once with the RESPONSE, from any thread.
+  using Reply = std::function<void(wire::Bytes)>;
+  Reply reply_later(const SmallRequest& request);
   void park(SmallRequest request);
   bool drop(SmallRequest& request);
   void pass_on(SmallRequest request);

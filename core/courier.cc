@@ -80,6 +80,8 @@ bool Courier::may_send(const Target& target, std::int64_t now_ms, bool is_whole)
   if (target.waiting.empty() || now_ms < target.not_before_ms) return false;
   const bool is_lot = target.waiting_bytes >= lot_bytes_ || target.waiting.size() >= LOT_PIECES;
   if (!is_lot && !is_whole) return false;
+  const bool is_question = !target.waiting.front().move->piece->is_whole();
+  if (is_question && loading_bytes_ >= on_way_max_) return false;
   const std::uint64_t bytes = std::min(target.waiting_bytes, lot_bytes_);
   const bool has_room =
       target.on_way_bytes + bytes <= target.window_bytes || target.on_way_bytes == 0;
@@ -108,30 +110,43 @@ std::int64_t Courier::next_ms(std::int64_t now_ms) const {
 
 // ---- one lot -------------------------------------------------------------------------
 
+wire::Item Courier::item_of(const Move& move) {
+  const Piece& piece = *move.piece;
+  wire::Item item;
+  item.name = wire::Name::borrowed(piece.name());
+  item.flags = piece.is_page() ? wire::ITEM_PAGE : std::uint16_t{0};
+  item.flags |= wire::class_flags(piece.eviction_class());
+  item.chunk = piece.chunk();
+  item.offset = piece.offset();
+  item.length = piece.length();
+  item.tag = piece.tag();
+  item.sink = wire::offer_sink(move.replicas, move.idle_ms);
+  item.ttl_s = piece.ttl_left_s();
+  return item;
+}
+
 void Courier::offer(const NodeId& id, Target& target) {
   const auto lot = std::make_shared<Lot>();
   lot->target = id;
+  lot->is_question = !target.waiting.front().move->piece->is_whole();
   auto rpc = std::make_shared<Rpc>(wire::Op::offer, nullptr, now_ms() + OFFER_MS);
   rpc->request.head.priority = wire::PRIORITY_MOVE;
+  rpc->is_question = lot->is_question;
   while (!target.waiting.empty() && lot->entries.size() < LOT_PIECES) {
     const Move& move = *target.waiting.front().move;
     const Piece& piece = *move.piece;
     if (lot->bytes > 0 && lot->bytes + piece.length() > lot_bytes_) break;
     if (lot->bytes > 0 && lot->deadline_ms != move.deadline_ms) break;
+    if (lot->is_question == piece.is_whole()) break;
     lot->deadline_ms = move.deadline_ms;
-    wire::Item item;
-    item.name = wire::Name::borrowed(piece.name());
-    item.flags = piece.is_page() ? wire::ITEM_PAGE : std::uint16_t{0};
-    item.flags |= wire::class_flags(piece.eviction_class());
-    item.chunk = piece.chunk();
-    item.offset = piece.offset();
-    item.length = piece.length();
-    item.tag = piece.tag();
-    item.sink = wire::offer_sink(move.replicas, move.idle_ms);
-    item.ttl_s = piece.ttl_left_s();
-    std::vector<std::span<std::byte>> runs;
-    piece.runs(0, piece.length(), runs);
-    rpc->add_stored(std::move(item), runs, piece.hashes());
+    if (lot->is_question) {
+      rpc->add(item_of(move));
+    } else {
+      std::vector<std::span<std::byte>> runs;
+      piece.runs(0, piece.length(), runs);
+      rpc->add_stored(item_of(move), runs, piece.hashes());
+    }
+    lot->pieces.push_back(move.piece);
     rpc->request.head.map_epoch = move.epoch;
     if (move.deadline_ms != 0)
       rpc->deadline_ms = std::min(rpc->deadline_ms, now_ms() + move.deadline_ms - boottime_ms());
@@ -172,7 +187,12 @@ void Courier::take_offered(const LotRef& lot) {
   for (std::size_t at = 0; at < lot->entries.size(); ++at) {
     Entry& entry = lot->entries[at];
     const Status status = lot->statuses[at];
-    const PieceRef& piece = entry.move->piece;
+    const PieceRef& piece = lot->pieces[at];
+    if (lot->is_question && status == Status::ok) {
+      budget_bytes_ += static_cast<double>(piece->length());
+      load(lot->target, std::move(entry));
+      continue;
+    }
     if (status == Status::ok) {
       Counters::add(node_.counters.moved);
       Counters::add(node_.counters.moved_bytes, piece->length());
@@ -196,10 +216,30 @@ void Courier::take_offered(const LotRef& lot) {
   if (!lot->entries.empty()) publish(lot);
 }
 
+/// It is wanted there, and on disk here. It goes on its way before what waits.
+void Courier::load(const NodeId& id, Entry entry) {
+  const PieceRef piece = entry.move->piece;
+  loading_bytes_ += piece->length();
+  node_.store->load(piece, LoadRank::advised, nullptr,
+                    [this, id, entry](Status status, const PieceRef& loaded) {
+                      post_([this, id, entry, status, loaded]() mutable {
+                        loading_bytes_ -= entry.move->piece->length();
+                        const bool is_lost = status == Status::miss;  // else it is asked for again
+                        if (loaded == nullptr)
+                          return settle(entry, is_lost ? status : Status::unavailable);
+                        Target& target = target_of(id);
+                        entry.move->piece = loaded;
+                        target.waiting_bytes += loaded->length();
+                        target.waiting.push_front(std::move(entry));
+                      });
+                    });
+}
+
 void Courier::publish(const LotRef& lot) {
   auto rpc = std::make_shared<Rpc>(wire::Op::publish, nullptr, now_ms() + PUBLISH_MS);
+  lot->pieces.clear();
   for (const Entry& entry : lot->entries) {
-    const Piece& piece = *entry.move->piece;
+    const Piece& piece = *lot->pieces.emplace_back(entry.move->piece);
     wire::Item item;
     item.name = wire::Name::borrowed(piece.name());
     item.chunk = piece.chunk();

@@ -2,7 +2,8 @@
 // stored with: what has changed since is refused there.
 //
 // Pieces for one node travel together. Bytes on their way are limited, per node and in all, and so
-// are bytes per second. A node that is full, slow or silent holds nobody else up.
+// are bytes per second. A node that is full, slow or silent holds nobody else up. Of what is on disk
+// it is asked first whether it is to come: only then is it loaded.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,9 @@ class Courier {
   struct Lot {
     NodeId target;
     std::vector<Entry> entries;
+    std::vector<PieceRef> pieces;  // by entry: what the request is about
     std::vector<Status> statuses;  // by entry, once answered
+    bool is_question = false;
     std::uint64_t bytes = 0;
     std::int64_t deadline_ms = 0;  // that its moves have of their own
     bool has_answer = false;
@@ -80,8 +83,10 @@ class Courier {
   Target& target_of(const NodeId& id);
   bool may_send(const Target& target, std::int64_t now_ms, bool is_whole) const;
   void offer(const NodeId& id, Target& target);
+  static wire::Item item_of(const Move& move);
   void ask(const LotRef& lot, RpcRef rpc, void (Courier::*then)(const LotRef&));
   void take_offered(const LotRef& lot);
+  void load(const NodeId& id, Entry entry);
   void publish(const LotRef& lot);
   void take_published(const LotRef& lot);
   void fail_all(const LotRef& lot);
@@ -98,6 +103,7 @@ class Courier {
   std::uint64_t lot_bytes_;
   std::map<NodeId, Target> targets_;
   std::uint64_t on_way_bytes_ = 0;
+  std::uint64_t loading_bytes_ = 0;  // from disk, for who wants them
   double budget_bytes_ = 0;  // below zero: more was sent than the time that has passed allows
   std::int64_t refilled_ms_ = 0;
   std::size_t count_ = 0;

@@ -85,12 +85,16 @@ void Evictor::evict_down() {
   }
 }
 
-// A quota that was lowered. What comes in is kept under it by whoever reserves.
+// A quota that was lowered. What comes in is kept under it by whoever reserves, and by whoever
+// writes to disk.
 void Evictor::evict_over_quota() {
   for (std::size_t lane = 0; lane < spaces_.count(); ++lane) {
     Space& space = spaces_.at(lane);
     while (!is_stopping_ && space.is_over_quota()) {
       if (evict_one(&space, {Cause::over_quota, space.name()}) == 0) break;
+    }
+    while (!is_stopping_ && space.is_over_disk_quota()) {
+      if (index_.take_coldest(space) == nullptr) break;
     }
   }
 }

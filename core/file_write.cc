@@ -169,10 +169,7 @@ std::vector<FileWrite::Copy> FileWrite::copies_to_make() {
     std::vector<std::uint32_t> order;
     if (wanted > 0)
       order = routes_->placement.owners(path_, piece.chunk, std::min(replicas_, count));
-    const bool is_short =
-        piece.asked != 0 || std::any_of(order.begin(), order.end(), [&](std::uint32_t owner) {
-          return routes_->links[owner]->is_down();
-        });
+    const bool is_short = piece.asked != 0 || routes_->is_any_down(order);
     const std::size_t before = copies.size();
     for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
       if (rank == order.size()) order = routes_->placement.owners(path_, piece.chunk, count);

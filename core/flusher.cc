@@ -46,6 +46,12 @@ void Flusher::wake() {
   called_.notify_one();
 }
 
+void Flusher::want_room() {
+  const std::lock_guard lock(mutex_);
+  is_room_wanted_ = true;
+  called_.notify_one();
+}
+
 void Flusher::note_dirty() {
   if (index_.dirty_bytes() > options_.dirty_bytes_max) wake();
 }
@@ -82,7 +88,7 @@ void Flusher::write(const PieceRef& piece, Done done) {
 Flusher::WriteRef Flusher::wanted(PieceRef piece) {
   WriteRef& write = writes_[piece.get()];
   if (write == nullptr) {
-    write = std::make_shared<Write>(Write{std::move(piece), {}, false});
+    write = std::make_shared<Write>(Write{std::move(piece), {}});
     urgent_.push_back(write);
   }
   return write;
@@ -92,9 +98,11 @@ void Flusher::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      const bool is_wanted = !urgent_.empty() || is_behind();
-      called_.wait_for(lock, is_wanted ? ROUND_WHILE_WANTED : ROUND,
-                       [this] { return is_called_ || is_stopping_; });
+      const bool is_pausing = std::exchange(is_room_wanted_, false);
+      const bool is_wanted = is_pausing || !urgent_.empty() || is_behind();
+      called_.wait_for(lock, is_wanted ? ROUND_WHILE_WANTED : ROUND, [&] {
+        return is_called_ || is_stopping_ || (is_room_wanted_ && !is_wanted);
+      });
       is_called_ = false;
       if (is_stopping_) return;
     }
@@ -139,12 +147,14 @@ bool Flusher::has_room() {
 
 void Flusher::begin(const WriteRef& write) {
   const Piece& piece = *write->piece;
-  const bool has_room = piece.space().has_disk_room(piece.length());
+  const bool has_room = index_.make_disk_room(piece.space(), piece.length());
   if (!has_room) index_.give_up(write->piece);
   if (!index_.is_dirty(piece)) {
     const bool is_there = index_.copy_of(piece) != nullptr;
     return take(write, is_there ? Status::have : has_room ? Status::miss : Status::denied, nullptr);
   }
+  write->space = &piece.space();
+  write->space->add_disk(static_cast<std::int64_t>(piece.length()));
   std::vector<std::span<std::byte>> runs;
   piece.runs(0, piece.length(), runs);
   Disk::ConstRuns const_runs(runs.begin(), runs.end());
@@ -155,6 +165,8 @@ void Flusher::begin(const WriteRef& write) {
 /// On a thread of the disk, or at once.
 void Flusher::take(const WriteRef& write, Status status, const DiskCopyRef& copy) {
   const PieceRef& piece = write->piece;
+  if (Space* const space = std::exchange(write->space, nullptr))
+    space->add_disk(-static_cast<std::int64_t>(piece->length()));
   if (status == Status::ok) {
     disk_.set_owner(copy, piece);
     if (!index_.note_copy(piece, copy)) {

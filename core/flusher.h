@@ -52,8 +52,10 @@ class Flusher {
   /// Likewise; `done` runs once it is on disk. ok: it is. miss: it has gone. cancelled, or what the
   /// disk said. Under no lock, on any thread, perhaps before this returns.
   void write(const PieceRef& piece, Done done);
-  /// Calls `on_room` soon, on its own thread.
+  /// Calls `on_room` at once, on its own thread.
   void wake();
+  /// Likewise, and if that was just before, after a little while.
+  void want_room();
   void set_write_rate(std::uint64_t bytes_per_s) noexcept { rate_.store(bytes_per_s); }
   /// Writes all that is dirty. False: not within this time, or the disk is out of order.
   bool drain(std::chrono::milliseconds timeout);
@@ -67,6 +69,7 @@ class Flusher {
     PieceRef piece;
     std::vector<Done> waiters;
     bool is_begun = false;
+    Space* space = nullptr;  // that counts its bytes as on disk while they are on their way
   };
   using WriteRef = std::shared_ptr<Write>;
 
@@ -98,6 +101,7 @@ class Flusher {
   std::uint64_t on_way_ = 0, on_way_bytes_ = 0;
   Clock::time_point not_before_{};  // after a refusal
   bool is_called_ = false;
+  bool is_room_wanted_ = false;
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -110,6 +110,7 @@ class Index {
   /// when everything ends.
   void set_disk(Disk* disk) noexcept { disk_ = disk; }
   /// What the disk had at its start; in the order of writing, so that the later one of a name wins.
+  /// What of it was promised is not known: all of it counts as that.
   /// One that is in memory already has the copy from now on, if it is the same. Who has it;
   /// nothing: nobody. Copies that nobody has go to `losers`, to be struck.
   PieceRef add_cold(const PieceRef& piece, const DiskCopyRef& copy,
@@ -126,7 +127,8 @@ class Index {
   DiskCopyRef copy_of(const Piece& piece) const;
   /// What has the name of this one now.
   PieceRef current(const Piece& piece) const;
-  /// FILLING -> LIVE in the place of one that is not whole. False: that one has gone.
+  /// FILLING -> LIVE in the place of one that is not whole. `is_exclusive`: the copy on disk goes,
+  /// unless it is promised. False: that one has gone.
   bool swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusive, Removed& removed);
   struct Shed {
     Status status = Status::ok;  // retry: someone refers to it. miss: it has gone. denied: pinned
@@ -137,11 +139,20 @@ class Index {
   /// to it.
   Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end, Allocator& allocator,
             Removed& removed);
+  /// Removes the piece of a namespace that is on disk alone and has not been used for longest, under
+  /// its disk quota. Nothing: none was found among those looked at.
+  PieceRef take_coldest(Space& space);
+  /// Removes such until so many bytes more are within the disk quota. False: they never are, or
+  /// nothing can go now.
+  bool make_disk_room(Space& space, std::uint64_t bytes);
   /// The dirty one that has waited longest, for its writing. `note_copy` or `put_back` ends that.
   PieceRef take_dirty();
   void put_back(const PieceRef& piece);
   /// It can never be written.
   void give_up(const PieceRef& piece);
+  /// Whoever was told that it is on disk relies on that: from now on loading it leaves its copy
+  /// there. False: the piece has gone, or another one has its place.
+  bool promise(const PieceRef& piece);
   /// It shall be on disk before it is evicted, and is not yet.
   bool is_dirty(const Piece& piece) const;
   /// Dirty ones may be evicted: the disk does not keep up, or is out of order.

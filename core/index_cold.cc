@@ -13,6 +13,8 @@
 namespace gd2fs {
 namespace {
 
+constexpr std::size_t COLD_LOOKED_MAX = 64;  // for one that is to leave the disk
+
 std::uint64_t end_of(const Extent& extent) { return std::uint64_t{extent.place} + extent.bytes; }
 
 }  // namespace
@@ -24,6 +26,7 @@ PieceRef Index::add_cold(const PieceRef& piece, const DiskCopyRef& copy,
   Shard& shard = shard_of(piece->name_hash_);
   PieceRef replaced;  // let go after the lock
   const std::lock_guard lock(shard.mutex);
+  piece->is_promised_ = true;
   if (Piece* const other = same_as(shard, *piece)) {
     if (other->is_whole_) {
       const bool is_same = other->tag_ == piece->tag_ && other->hashes_ == piece->hashes_ &&
@@ -34,6 +37,7 @@ PieceRef Index::add_cold(const PieceRef& piece, const DiskCopyRef& copy,
       }
       make_clean(shard, *other);
       set_copy(*other, copy);
+      other->is_promised_ = true;
       return other->indexed_;
     }
     losers.push_back(other->copy_);
@@ -46,6 +50,7 @@ PieceRef Index::add_cold(const PieceRef& piece, const DiskCopyRef& copy,
   add_to_table(shard, *piece);
   ++(piece->is_page_ ? pages_ : pieces_);
   if (piece->expires_ms_ != 0) shard.expiring.insert({piece->expires_ms_, piece.get()});
+  shard.lanes.add_cold(*piece);
   count_cold(*piece, true);
   return piece;
 }
@@ -99,6 +104,14 @@ void Index::give_up(const PieceRef& piece) {
   piece->demote_ = Demote::none;
 }
 
+bool Index::promise(const PieceRef& piece) {
+  Shard& shard = shard_of(piece->name_hash_);
+  const std::lock_guard lock(shard.mutex);
+  if (piece->indexed_ == nullptr) return false;
+  piece->is_promised_ = true;
+  return true;
+}
+
 bool Index::is_dirty(const Piece& piece) const {
   const Shard& shard = shard_of(piece.name_hash_);
   const std::lock_guard lock(shard.mutex);
@@ -125,9 +138,11 @@ bool Index::swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusiv
   const Moment now = Moment::now();
   const std::lock_guard lock(shard.mutex);
   if (cold->indexed_ == nullptr || cold->copy_ == nullptr) return false;
-  const bool is_kept = !is_exclusive && cold->copy_->is_here();
+  const bool is_to_stay = !is_exclusive || cold->is_promised_;
+  const bool is_kept = is_to_stay && cold->copy_->is_here();
   const DiskCopyRef copy = is_kept ? cold->copy_ : nullptr;
   if (is_kept) set_copy(*cold, nullptr);
+  warm->is_promised_ = cold->is_promised_;
   warm->seq_ = cold->seq_.load();
   warm->replicas_ = cold->replicas_.load();
   warm->settle(cold->settled_epoch(), cold->is_handed_over());
@@ -135,6 +150,30 @@ bool Index::swap_in(const PieceRef& cold, const PieceRef& warm, bool is_exclusiv
   if (copy != nullptr) set_copy(*warm, copy);
   add_to_table(shard, *warm);
   enter(shard, warm, PieceState::live, now);
+  return true;
+}
+
+PieceRef Index::take_coldest(Space& space) {
+  for (std::size_t looked = 0; looked < COLD_LOOKED_MAX; ++looked) {
+    const auto number = space.shard_of_coldest();
+    if (!number) return nullptr;
+    Shard& shard = *shards_[*number];
+    const std::lock_guard lock(shard.mutex);
+    EvictionHook* const hook = shard.lanes.coldest(space);
+    if (hook == nullptr) continue;  // taken meanwhile
+    Piece& piece = *hook->piece;
+    const bool is_wanted = piece.indexed_.use_count() > 1;  // it is about to be read
+    if (!is_wanted) return retire(shard, piece, {Cause::over_quota, space.name()});
+    shard.lanes.pass_over_coldest(space, steady_ns());
+  }
+  return nullptr;
+}
+
+bool Index::make_disk_room(Space& space, std::uint64_t bytes) {
+  const std::uint64_t quota = space.disk_quota_bytes();
+  if (quota != 0 && bytes > quota) return false;
+  while (!space.has_disk_room(bytes))
+    if (take_coldest(space) == nullptr) return false;
   return true;
 }
 
@@ -237,6 +276,7 @@ PieceRef Index::strip(Shard& shard, Piece& piece) {
   GD2FS_ASSERT(piece.state() == PieceState::live && piece.indexed_.use_count() == 1);
   shard.lanes.remove(piece);
   PieceRef husk = take_memory(piece, std::exchange(piece.extents_, {}), piece.taken_bytes_);
+  shard.lanes.add_cold(piece);
   count_cold(piece, true);
   return husk;
 }
@@ -301,6 +341,7 @@ Index::Shed Index::shed(const PieceRef& piece, std::uint64_t begin, std::uint64_
   removed.push_back(take_memory(*piece, std::move(shed), taken));
   if (!piece->extents_.empty()) return done;
   shard.lanes.remove(*piece);
+  if (piece->copy_ != nullptr) shard.lanes.add_cold(*piece);
   count_cold(*piece, true);
   if (piece->copy_ == nullptr) removed.push_back(retire(shard, *piece, {Cause::advice}));
   return done;

@@ -3,8 +3,18 @@
 #include <algorithm>
 
 #include "assertion.h"
+#include "store.h"
 
 namespace gd2fs {
+
+namespace {
+
+// Less than the second after which a client gives up a node that says nothing. What waits for the
+// disk to take what is to leave memory is seldom that late.
+constexpr std::int64_t STARVED_MS = 500;
+constexpr std::size_t ENDED_PER_PUMP = 64;  // each looks for memory in vain first
+
+}  // namespace
 
 void Loader::load(const PieceRef& piece, LoadRank rank, StopRef stop, Done done) {
   if (piece->is_whole()) return done(Status::ok, piece);
@@ -24,20 +34,33 @@ void Loader::load(const PieceRef& piece, LoadRank rank, StopRef stop, Done done)
     }
   }
   if (is_refused) return done(Status::cancelled, nullptr);
-  pump();
+  if (!is_starved()) pump();  // else somebody is about to
 }
 
 void Loader::pump() {
+  std::size_t ended = 0;
   while (const LoadRef load = next()) {
-    if (begin(load) == Begun::yes) continue;
-    {
-      const std::lock_guard lock(mutex_);
-      load->is_begun = false;
-      waiting_[static_cast<std::size_t>(load->rank)].push_front(load);
-      is_starved_ = true;
-    }
+    if (begin(load) != Begun::starved) continue;
+    if (wait_for_room(load)) return host_.on_starved();
+    finish(load, Status::retry, nullptr);
+    if (++ended < ENDED_PER_PUMP) continue;
+    is_starved_ = true;
     return host_.on_starved();
   }
+}
+
+/// False: nothing has found room for so long that who asked is told.
+bool Loader::wait_for_room(const LoadRef& load) {
+  const std::int64_t now_ms = boottime_ms();
+  const std::lock_guard lock(mutex_);
+  const bool is_anew = starved_since_ms_ == 0 || now_ms - starved_last_ms_ > STARVED_MS;
+  if (is_anew) starved_since_ms_ = now_ms;
+  starved_last_ms_ = now_ms;
+  if (now_ms - starved_since_ms_ >= STARVED_MS) return false;
+  load->is_begun = false;
+  waiting_[static_cast<std::size_t>(load->rank)].push_front(load);
+  is_starved_ = true;
+  return true;
 }
 
 /// The next one that somebody wants still.
@@ -77,9 +100,13 @@ Loader::Begun Loader::begin(const LoadRef& load) {
     } else {
       for (const Waiter& each : end(load)) this->load(now, load->rank, each.stop, each.done);
     }
-    return Begun::yes;
+    return Begun::over;
   }
-  PieceRef warm = host_.reserve(*load->cold);
+  auto [room, warm] = host_.reserve(*load->cold);
+  if (room == Status::full) {
+    finish(load, Status::full, nullptr);
+    return Begun::over;
+  }
   if (warm == nullptr) return Begun::starved;
   std::vector<std::span<std::byte>> runs;
   warm->runs(0, warm->length(), runs);
@@ -87,6 +114,7 @@ Loader::Begun Loader::begin(const LoadRef& load) {
   {
     const std::lock_guard lock(mutex_);
     is_stopping = is_stopping_;
+    starved_since_ms_ = 0;
     if (!is_stopping) {
       load->warm = warm;
       ++on_way_;
@@ -95,7 +123,7 @@ Loader::Begun Loader::begin(const LoadRef& load) {
   }
   if (is_stopping) {
     finish(load, Status::cancelled, nullptr);
-    return Begun::yes;
+    return Begun::over;
   }
   disk_.used(copy);
   disk_.read(copy, 0, std::move(runs), warm, [this, load, copy](Status status) {

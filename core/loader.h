@@ -2,7 +2,8 @@
 //
 // A load takes memory first, evicting like a writer does; then the bytes are read straight into the
 // arena, and every block is verified before the piece takes the place of the cold one. Nobody waits
-// here: who asked is called back.
+// here: who asked is called back. Soon, even when there is no memory: a node that says nothing is
+// taken for a dead one.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@
 #include "disk/disk.h"
 #include "error.h"
 #include "index.h"
-#include "piece.h"
+#include "reserved.h"
 
 namespace gd2fs {
 
@@ -54,11 +55,12 @@ struct LoadCounts {
 
 class Loader {
  public:
-  /// ok: the whole piece. miss: it is not here any more, or cannot be read. cancelled.
+  /// ok: the whole piece. miss: it is not here any more, or cannot be read. full: quotas and pins
+  /// leave no room for it. retry: there has been none for a while. cancelled.
   using Done = std::function<void(Status, PieceRef)>;
   struct Host {
-    /// A filling piece for the bytes of this one, its memory taken. Nothing: not now.
-    std::function<PieceRef(const Piece& cold)> reserve;
+    /// A filling piece for the bytes of this one, its memory taken.
+    std::function<Reserved(const Piece& cold)> reserve;
     std::function<bool(const Piece& cold)> is_exclusive;
     std::function<void(const PieceRef& warm)> on_loaded;  // it can be read from now on
     std::function<void()> on_starved;                     // somebody has to call `pump` soon
@@ -89,10 +91,11 @@ class Loader {
     std::vector<Waiter> waiters;
   };
   using LoadRef = std::shared_ptr<Load>;
-  enum class Begun : std::uint8_t { yes, starved };
+  enum class Begun : std::uint8_t { yes, over, starved };
 
   LoadRef next();
   Begun begin(const LoadRef& load);
+  bool wait_for_room(const LoadRef& load);
   void take(const LoadRef& load, Status status);
   void finish(const LoadRef& load, Status status, const PieceRef& piece);
   std::vector<Waiter> end(const LoadRef& load);
@@ -111,6 +114,8 @@ class Loader {
   std::unordered_map<const Piece*, LoadRef> loads_;  // by what is cold; each keeps its own alive
   std::array<std::deque<LoadRef>, 3> waiting_;       // by rank
   std::uint64_t on_way_ = 0, on_way_bytes_ = 0;
+  // Nothing has found room since, and when that was tried last; 0: the last one did.
+  std::int64_t starved_since_ms_ = 0, starved_last_ms_ = 0;
   bool is_stopping_ = false;
 };
 

@@ -85,6 +85,7 @@ class MemoryAdvice : public std::enable_shared_from_this<MemoryAdvice> {
         piece, LoadRank::advised, stop_,
         [self = shared_from_this(), at, part, is_to_stay](Status status, const PieceRef& loaded) {
           if (status == Status::ok && is_to_stay) status = self->node_.store->pin(loaded);
+          if (status == Status::retry) status = Status::full;  // nobody waits for advice
           self->note(at, status, status == Status::ok ? part.bytes() : 0);
           self->close();
         });

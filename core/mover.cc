@@ -14,7 +14,6 @@ constexpr auto REST = std::chrono::microseconds(500);  // between two turns: for
 constexpr auto REPEAT = std::chrono::microseconds(2'000);
 constexpr std::size_t PLANS_PER_LOOK = 16;  // between two looks at the clock
 constexpr int NICE = 10;
-constexpr std::size_t LOADING_MAX = 8;      // pieces at once, to be moved
 constexpr std::int64_t OTHERS_MS = 500;     // until a copy is offered by who is not the first to
 constexpr std::int64_t LET_GO_MS = 2'000;   // after a map; for those who go by the one before
 constexpr std::int64_t LATE_MS = 300;       // what comes late is looked at together
@@ -207,7 +206,7 @@ void Mover::step() {
     const bool is_look = found_.empty() || steps % PLANS_PER_LOOK == 0;
     if (is_look && std::chrono::steady_clock::now() > turn_ends) break;
   }
-  if (!has_work() && courier_.count() + loading_count_ == 0) end_pass();
+  if (!has_work() && courier_.count() == 0) end_pass();
 }
 
 /// What is settled is passed over by a look at its epoch.
@@ -251,21 +250,7 @@ bool Mover::place(const Found& found) {
     if (!plan.is_owner) let_go(found.piece);
     return true;
   }
-  return piece.is_whole() ? bring(found, plan) : load(found);
-}
-
-/// False: not now, enough is being loaded.
-bool Mover::load(const Found& found) {
-  if (loading_count_ >= LOADING_MAX) return false;
-  ++loading_count_;
-  node_.store->load(found.piece, LoadRank::advised, nullptr,
-                    [this, used_ns = found.used_ns](Status, const PieceRef& piece) {
-                      post([this, piece, used_ns] {
-                        --loading_count_;
-                        if (piece != nullptr) found_.push_front({piece, used_ns});
-                      });
-                    });
-  return true;
+  return bring(found, plan);
 }
 
 /// A piece that was where it belongs before a node of the list began anew.
@@ -309,6 +294,11 @@ bool Mover::bring(const Found& found, const MovePlan& plan) {
 /// A copy that its owners will not have is kept here until it is the oldest here too.
 void Mover::moved(Move& move) {
   if (move.missing_count > 0) return;
+  // Loaded meanwhile, by whoever wanted to read it: what is known is known of that one.
+  if (move.piece->state() != PieceState::live) {
+    const PieceRef now = node_.store->current(*move.piece);
+    if (now != nullptr && now->tag() == move.piece->tag()) move.piece = now;
+  }
   const bool is_handed_over = !move.is_owner && move.refused_count == 0;
   if (move.epoch != view_->map.epoch) {  // it was on its way when the map changed
     if (move.piece->settled_epoch() < move.epoch) move.piece->settle(move.epoch, is_handed_over);

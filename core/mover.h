@@ -101,7 +101,6 @@ class Mover {
   bool place_returned(const Found& found);
   void take_arrival(const NodeId& node, std::uint64_t boot);
   bool bring(const Found& found, const MovePlan& plan);
-  bool load(const Found& found);
   void moved(Move& move);
   void settle(Piece& piece, std::uint64_t epoch, bool is_handed_over);
   void let_go(const PieceRef& piece);
@@ -127,7 +126,6 @@ class Mover {
   Pass pass_;
   std::uint64_t last_pass_ = 0;
   std::deque<Found> found_;
-  std::size_t loading_count_ = 0;          // found on disk, and being brought into memory
   std::map<NodeId, std::uint64_t> boots_;  // of nodes that have begun anew
   std::vector<NodeId> returned_;           // of them, whose copies are not all there again
   bool is_blocked_ = false;                // the first of `found_` waits for room on the way

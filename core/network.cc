@@ -239,6 +239,11 @@ void Network::look_up(std::size_t slot) {
   if (!addresses.empty()) link(slot).move_to(std::move(addresses));
 }
 
+bool Routes::is_any_down(std::span<const std::uint32_t> nodes) const {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [this](std::uint32_t node) { return links[node]->is_down(); });
+}
+
 RoutesRef Network::routes() const {
   const std::lock_guard lock(map_mutex_);
   return routes_;

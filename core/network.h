@@ -26,6 +26,8 @@ struct Routes {
   std::int64_t since_ms = 0;       // when this client learned it
   std::size_t moving_count = 0;    // of nodes that join, or hand over what they have
 
+  /// Is one of these, positions in the map, known not to answer?
+  bool is_any_down(std::span<const std::uint32_t> nodes) const;
   std::size_t owner(std::string_view name, std::uint64_t chunk) const {
     return slots[placement.owner(name, chunk)];
   }

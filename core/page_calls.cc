@@ -173,10 +173,7 @@ void PageBatch::route_put(std::uint32_t page, ByNode& by_node) {
   std::size_t wanted =
       replicas_ - std::min<std::size_t>(entry.outcome.copies + entry.refused, replicas_);
   auto order = routes_->placement.owners(names_[page], 0, std::min(replicas_, count));
-  const bool is_short =
-      entry.asked != 0 || std::any_of(order.begin(), order.end(), [&](std::uint32_t owner) {
-        return routes_->links[owner]->is_down();
-      });
+  const bool is_short = entry.asked != 0 || routes_->is_any_down(order);
   bool is_routed = false;
   for (std::size_t rank = 0; rank < count && wanted > 0; ++rank) {
     if (rank == order.size()) order = routes_->placement.owners(names_[page], 0, count);

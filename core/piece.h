@@ -142,6 +142,7 @@ class Piece {
   std::shared_ptr<DiskCopy> copy_;  // on disk
   EvictionHook dirty_;              // its place among the dirty ones, unless it is being written
   bool is_dirty_ = false;           // it shall be on disk before it is evicted, and is not yet
+  bool is_promised_ = false;        // its copy on disk stays when it is loaded
 };
 
 using PieceRef = std::shared_ptr<Piece>;

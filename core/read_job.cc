@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t SMALL_BYTES = 64 * KiB;  // a request for no more than this goes before bulk
 constexpr std::uint64_t AHEAD_BYTES = 32 * MiB;  // of one request, loaded before their turn
 constexpr std::size_t AHEAD_SHARE = 16;          // of the arena, at most
+constexpr std::uint32_t ROOM_RETRY_MS = 50;      // until memory may have room for what is on disk
 constexpr auto TURN = std::chrono::milliseconds(1);
 
 using Clock = std::chrono::steady_clock;
@@ -163,7 +164,7 @@ Status ReadJob::keep_view(Node& node) {
 Status ReadJob::open_page(Node& node, const wire::Item& item) {
   if (!is_valid_name(item.name, true)) return Status::invalid;
   PieceRef piece = find(node, item, (item.flags & wire::ITEM_PROBE) == 0);
-  if (!piece) return Status::miss;
+  if (!piece) return absence();
   const std::uint64_t length = piece->length();
   if ((item.flags & wire::ITEM_RANGE) != 0) {
     const std::uint64_t begin = std::min(item.offset, length);
@@ -183,17 +184,26 @@ Status ReadJob::open_piece(Node& node, const wire::Item& item) {
   const bool is_use = (item.flags & wire::ITEM_PROBE) == 0;
   PieceRef piece = find(node, item, is_use);
   if (is_planted_now("serve_old_copy", 4)) piece = old_copy(node, item, piece);
-  if (!piece || item.offset < piece->offset()) return Status::miss;
+  if (!piece) return absence();
+  if (item.offset < piece->offset()) return Status::miss;
   const std::uint64_t begin = item.offset - piece->offset();
   if (!is_inside(begin, item.length, piece->length())) return Status::miss;
   current_ = {std::move(piece), begin, begin, begin + item.length};
   return Status::ok;
 }
 
+/// Of the present item, which `find` has not found. Where memory has no room for it now it is to be
+/// asked for again; where it will have none it is a miss.
+Status ReadJob::absence() const {
+  const bool is_late = loads_ != nullptr && loads_->status == Status::retry;
+  return is_late ? Status::retry : Status::miss;
+}
+
 /// Of the item that was loaded for: what came of it.
-PieceRef ReadJob::find(Node& node, const wire::Item& item, bool is_use) const {
+PieceRef ReadJob::find(Node& node, const wire::Item& item, bool is_use) {
   if (loads_ != nullptr && std::exchange(loads_->has_answer, false))
     return std::move(loads_->piece);
+  if (loads_ != nullptr) loads_->status = Status::miss;
   Store& store = *node.store;
   if (body_.head.op == wire::Op::get) return store.find_page(item.name, is_use);
   if (item.tag != 0) return store.find_piece(item.name, item.chunk, item.tag, is_use);
@@ -205,8 +215,8 @@ void ReadJob::load(Node& node, PieceRef cold) {
   if (loads_ == nullptr) loads_ = std::make_unique<Loads>();
   loads_->next_item = std::max(loads_->next_item, next_item_ + 1);
   is_waiting_ = true;
-  const auto done = [wake = *wake_, request = request_](Status, PieceRef piece) {
-    wake(request, std::move(piece));
+  const auto done = [wake = *wake_, request = request_](Status status, PieceRef piece) {
+    wake(request, status, std::move(piece));
   };
   node.store->load(cold, LoadRank::demand, loads_->stop.flag, done);
   load_ahead(node);
@@ -231,10 +241,11 @@ void ReadJob::load_ahead(Node& node) {
   }
 }
 
-void ReadJob::loaded(PieceRef piece) {
+void ReadJob::loaded(Status status, PieceRef piece) {
   if (!is_waiting_) return;
   is_waiting_ = false;
   loads_->has_answer = true;
+  loads_->status = status;
   loads_->piece = std::move(piece);
 }
 
@@ -299,6 +310,7 @@ void ReadJob::add_to_table(wire::DataTable& table, std::uint64_t length, std::si
 
 void ReadJob::close_item(Node& node, Status status) {
   wire::ResponseItem answer{.item = static_cast<std::uint16_t>(next_item_), .status = status};
+  if (status == Status::retry) answer.detail = ROOM_RETRY_MS;
   if (current_.piece) {
     const bool is_page = body_.head.op == wire::Op::get;
     answer.length = is_page ? current_.piece->length() : current_.end - current_.begin;

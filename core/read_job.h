@@ -31,7 +31,7 @@ class ReadJob {
   std::uint64_t lease() const noexcept { return lease_; }
 
   /// Where the end of a load is told, from any thread.
-  using Wake = std::function<void(std::uint64_t request, PieceRef piece)>;
+  using Wake = std::function<void(std::uint64_t request, Status status, PieceRef piece)>;
   enum class Turn : std::uint8_t { more, over, waits };
 
   /// Adds at most one DATA frame, and the RESPONSE when it was the last. waits: for `loaded`, which
@@ -39,7 +39,7 @@ class ReadJob {
   Turn next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, const Wake& wake,
                   std::size_t payload_max, std::uint64_t consumed);
   bool is_waiting() const noexcept { return is_waiting_; }
-  void loaded(PieceRef piece);
+  void loaded(Status status, PieceRef piece);
   /// Ends it early: items that were not answered yet get `status`.
   void end(wire::Bytes& out, Status status);
 
@@ -53,9 +53,10 @@ class ReadJob {
   /// Loads that were asked for.
   struct Loads {
     Stop stop;
-    std::size_t next_item = 0;  // from here on nothing was
-    bool has_answer = false;    // of the present item
-    PieceRef piece;             // nothing: it is a miss
+    std::size_t next_item = 0;     // from here on nothing was
+    bool has_answer = false;       // of the present item
+    Status status = Status::miss;  // of this answer
+    PieceRef piece;                // with ok only
   };
 
   bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
@@ -64,7 +65,8 @@ class ReadJob {
   Status keep_view(Node& node);
   Status open_page(Node& node, const wire::Item& item);
   Status open_piece(Node& node, const wire::Item& item);
-  PieceRef find(Node& node, const wire::Item& item, bool is_use) const;
+  PieceRef find(Node& node, const wire::Item& item, bool is_use);
+  Status absence() const;
   void load(Node& node, PieceRef cold);
   void load_ahead(Node& node);
   bool add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);

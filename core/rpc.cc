@@ -134,6 +134,14 @@ bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
   return items->empty() || absorb_extras(items->front(), table);
 }
 
+bool Rpc::absorb_grants(std::span<const wire::Grant> grants) {
+  for (const wire::Grant& grant : grants) {
+    if (grant.item >= answers.size()) return false;
+    answers[grant.item] = {.item = grant.item, .status = grant.status, .detail = grant.retry_ms};
+  }
+  return true;
+}
+
 bool Rpc::absorb_extras(const wire::ResponseItem& head, wire::TableReader& table) {
   if (head.status != Status::ok) return true;
   if (op() == wire::Op::pull || op() == wire::Op::why || op() == wire::Op::configure) {

@@ -38,6 +38,8 @@ struct Rpc {
   std::int64_t deadline_ms = 0;
   std::shared_ptr<OperationState> operation;  // nullptr: nobody waits (PUBLISH, DROP hints)
   std::function<void()> done;                 // once, on an I/O thread
+  // An OFFER that asks who would take what: its grants are the answer, and no bytes follow.
+  bool is_question = false;
   // Other nodes can be asked for the same: one that falls silent is not waited for to the end.
   bool has_others = false;
   std::int64_t late_ms = NEVER_MS;  // when `late` is called, on an I/O thread, if it has not ended
@@ -109,6 +111,8 @@ struct Rpc {
   bool is_next(const wire::DataTable& table) const;
   /// Takes a RESPONSE frame in. False: it breaks the protocol.
   bool absorb(const wire::Header& header, wire::View table);
+  /// Takes grants in as the answer. False: they break the protocol.
+  bool absorb_grants(std::span<const wire::Grant> grants);
   /// A sum did not match, or parts of two values came.
   bool has_corrupt() const noexcept;
   /// After the last frame: every item has an answer, and what was promised has arrived.

@@ -87,10 +87,10 @@ std::deque<ReadJob>::iterator Sender::find(std::uint64_t request) {
                       [&](const ReadJob& job) { return job.request() == request; });
 }
 
-void Sender::loaded(std::uint64_t request, PieceRef piece) {
+void Sender::loaded(std::uint64_t request, Status status, PieceRef piece) {
   const auto job = find(request);
   if (job == jobs_.end() || !job->is_waiting()) return;
-  job->loaded(std::move(piece));
+  job->loaded(status, std::move(piece));
   --waiting_count_;
 }
 

@@ -29,7 +29,7 @@ class Sender {
   Replies& replies() noexcept { return replies_; }
   void add(ReadJob job) { jobs_.push_back(std::move(job)); }
   /// A job of this stream goes on, if it is there still. Nothing: its piece is lost.
-  void loaded(std::uint64_t request, PieceRef piece);
+  void loaded(std::uint64_t request, Status status, PieceRef piece);
 
   bool has_work() const noexcept;
   /// Is there bulk, so that this stream's small frames do not count as small work?

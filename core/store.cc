@@ -104,7 +104,7 @@ Reserved Store::reserve(const PieceSpec& spec) {
   const Reason reason{Cause::evicted, namespace_of(spec.name, spec.is_page)};
   const Status status = take_bytes(space, bytes, Use::filling, reason);
   if (status == Status::ok) return {status, make_piece(space, spec)};
-  if (space.quota_bytes() != 0 && bytes > space.quota_bytes()) {
+  if (status == Status::full && space.is_pinned_full(bytes)) {
     const Reason refused{Cause::over_quota, space.name()};
     note_refused(spec.name, spec.is_page, spec.chunk, spec.tag, spec.length, refused);
   }
@@ -124,7 +124,7 @@ Status Store::take_quota(Space& space, std::uint64_t bytes) {
   const Reason reason{Cause::over_quota, space.name()};
   std::uint64_t evicted = 0;
   while (!space.try_take(bytes)) {
-    if (bytes > space.quota_bytes()) return Status::full;
+    if (space.is_pinned_full(bytes)) return Status::full;
     const std::uint64_t freed =
         evicted < bytes + EVICT_SLACK_BYTES ? state_->evictor->evict_one(&space, reason) : 0;
     if (freed == 0) return Status::retry;
@@ -141,7 +141,8 @@ Status Store::take_memory(std::uint64_t bytes, Use use, const Reason& reason) {
       state_->evictor->note_used(state_->arena.bytes() - admission.free_bytes);
       return Status::ok;
     }
-    if (admission.verdict == Account::Verdict::too_large) return Status::full;
+    const bool is_pinned_full = state_->spaces.pinned_bytes() + bytes > state_->arena.bytes();
+    if (admission.verdict == Account::Verdict::too_large || is_pinned_full) return Status::full;
     if (admission.verdict == Account::Verdict::busy) return Status::retry;
     // Short of bytes. What we free another writer may take: the budget ends that.
     const std::uint64_t freed =

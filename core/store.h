@@ -24,6 +24,7 @@
 #include "machine_start.h"
 #include "piece.h"
 #include "reattachment.h"
+#include "reserved.h"
 #include "tier.h"
 #include "wire.h"
 
@@ -75,12 +76,6 @@ struct StoreCounts {
   std::uint64_t failed_loads = 0, failed_demotions = 0;
   bool is_losing = false;  // now: what is evicted goes unwritten, for a fault
   std::uint64_t recovered_pieces = 0, recovered_bytes = 0;  // on disk at the start
-};
-
-struct Reserved {
-  Status status =
-      Status::full;  // ok; have (complete page, or this very tag staged or live); retry; full
-  PieceRef piece;    // with ok only
 };
 
 class Store {
@@ -201,6 +196,8 @@ class Store {
   /// Writes a piece to disk, unless it is there. ok; miss: it is not here any more; denied: its
   /// namespace does not go to disk, or there is none; else what the disk says.
   void flush(const PieceRef& piece, Flusher::Done done);
+  /// See Index.
+  bool promise(const PieceRef& piece);
   /// All that was written before is safe from a power cut. denied: there is no disk.
   void flush_disk(Disk::Done done);
   /// `done` runs once nothing that was dropped before can come back from disk, whatever ends the
@@ -250,7 +247,7 @@ class Store {
   void add_tier_counts(StoreCounts& counts) const;
   Demote demote_of(const Space& space) const;
   PieceRef make_cold(DiskPiece&& record);
-  PieceRef reserve_again(const Piece& cold);
+  Reserved reserve_again(const Piece& cold);
   void begin(const StoreOptions& options);
   void write_records(Piece& piece);
   void let_go(Piece& piece);  // by its destructor

@@ -53,6 +53,8 @@ void Store::flush(const PieceRef& piece, Flusher::Done done) {
   state_->tier->flusher().write(piece, std::move(done));
 }
 
+bool Store::promise(const PieceRef& piece) { return state_->index.promise(piece); }
+
 void Store::flush_disk(Disk::Done done) {
   if (!has_tier()) return done(Status::denied);
   state_->tier->disk().flush(std::move(done));
@@ -116,12 +118,13 @@ PieceRef Store::make_cold(DiskPiece&& record) {
   return piece;
 }
 
-/// For the bytes of a piece that is on disk. Nothing: there is no room for it now.
-PieceRef Store::reserve_again(const Piece& cold) {
+/// For the bytes of a piece that is on disk.
+Reserved Store::reserve_again(const Piece& cold) {
   Space& space = state_->spaces.of(cold.name_, cold.is_page_);
   const Reason reason{Cause::evicted, namespace_of(cold.name_, cold.is_page_)};
   const std::uint64_t bytes = whole_grains(cold.length_);
-  if (take_bytes(space, bytes, Use::loading, reason) != Status::ok) return nullptr;
+  const Status status = take_bytes(space, bytes, Use::loading, reason);
+  if (status != Status::ok) return {status, nullptr};
   struct Made : Piece {};
   const auto piece = std::make_shared<Made>();
   Piece& made = *piece;
@@ -138,7 +141,7 @@ PieceRef Store::reserve_again(const Piece& cold) {
   made.demote_ = demote_of(space);
   made.hashes_ = cold.hashes_;
   allocate(made);
-  return piece;
+  return {Status::ok, piece};
 }
 
 }  // namespace gd2fs

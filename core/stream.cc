@@ -285,6 +285,11 @@ bool Stream::take_grant(const wire::Header& header, wire::View table) {
   Rpc* rpc = found->second.rpc.get();
   if (rpc == nullptr) return true;
   if (!rpc->is_upload()) return false;
+  if (rpc->is_question) {
+    if (!rpc->absorb_grants(*grants)) return false;
+    let_go(found->first, found->second, Status::ok);
+    return true;
+  }
   std::vector<std::uint16_t> items;
   for (const wire::Grant& grant : *grants) {
     if (grant.item >= rpc->bodies.size()) return false;

@@ -38,10 +38,7 @@ class Syncing : public std::enable_shared_from_this<Syncing> {
       ++open_count_;
     }
     if (!store_.has_tier()) return take(at, piece, Status::denied);
-    // Callbacks may outlast this call.
-    store_.flush(piece, [self = shared_from_this(), at, piece](Status status) {
-      self->take(at, piece, status);
-    });
+    write(at, piece, TRIES);
   }
 
   /// Also once for whoever began it.
@@ -55,6 +52,23 @@ class Syncing : public std::enable_shared_from_this<Syncing> {
   }
 
  private:
+  static constexpr int TRIES = 8;  // of a piece that is read from disk again and again meanwhile
+
+  /// Promised before it is looked for on disk: a load in between leaves it there.
+  void write(std::size_t at, const PieceRef& piece, int tries) {
+    if (!store_.promise(piece)) return written(at, piece, Status::miss, tries);
+    // Callbacks may outlast this call.
+    store_.flush(piece, [self = shared_from_this(), at, piece, tries](Status status) {
+      self->written(at, piece, status, tries);
+    });
+  }
+
+  void written(std::size_t at, const PieceRef& piece, Status status, int tries) {
+    const PieceRef now = status == Status::miss ? store_.current(*piece) : nullptr;
+    if (now != nullptr && now != piece && tries > 1) return write(at, now, tries - 1);
+    take(at, piece, status);
+  }
+
   void take(std::size_t at, const PieceRef& piece, Status status) {
     const bool is_in_memory = status != Status::ok && store_.is_safe(*piece);
     {

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Tier>> Tier::open(const TierOptions& options, Index& inde
                          return piece.space().rules()->keep.value_or(own) == DiskKeep::exclusive;
                        },
                    .on_loaded = std::move(host.on_loaded),
-                   .on_starved = [self] { self->flusher_->wake(); }});
+                   .on_starved = [self] { self->flusher_->want_room(); }});
   return tier;
 }
 

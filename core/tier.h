@@ -36,7 +36,7 @@ class Tier {
     /// A cold piece of what a record says.
     std::function<PieceRef(DiskPiece&&)> make_cold;
     // As for Loader.
-    std::function<PieceRef(const Piece& cold)> reserve;
+    std::function<Reserved(const Piece& cold)> reserve;
     std::function<void(const PieceRef& warm)> on_loaded;
   };
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -114,6 +115,22 @@ def test_a_rate_that_is_set_at_run_time_holds_at_once(folder):
         put_all(client)
 
         assert look(client) == ([], [])
+
+
+@pytest.mark.slow
+def test_what_was_synced_outlives_kills_though_it_is_read_and_copies_are_exclusive(folder):
+    exclusive = ("--nvme-keep", "exclusive")
+    with serve_with(folder, *exclusive) as node, Client(node.address, cluster="node") as client:
+        put_all(client)
+        kept = client.pages("kv").sync(keys_of(range(COUNT)), timeout_s=WRITTEN_S)
+        assert kept == ["disk"] * COUNT
+        assert look(client) == ([], [])
+        node.end(signal.SIGKILL)
+
+    for _ in range(2):
+        with serve_with(folder, *exclusive) as node, Client(node.address, cluster="node") as client:
+            assert look(client) == ([], [])
+            node.end(signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -35,6 +35,13 @@ class RecordedServer:
     def set_nvme_rate(self, bytes_per_s):
         self.nvme_rate = bytes_per_s
 
+    def spaces(self):
+        pinned = 3 << 20
+        return [(b"", 0, 0, 0, 0, 0)] + [
+            (name.encode(), pinned, pinned, 0, rules["quota_bytes"], 0)
+            for name, rules in self.rules.items()
+        ]
+
 
 @pytest.fixture
 def server():
@@ -171,6 +178,30 @@ def test_what_cannot_be_set_is_refused_by_its_key_and_changes_nothing(
 
     assert words in str(refused.value)
     assert settings.show() == before
+
+
+def test_pins_beyond_a_quota_are_told_to_who_sets_it(settings):
+    change = '{"do": "set", "key": "namespace.kv.quota", "value": "%s"}'
+
+    told = answer(settings, (change % "2MiB").encode())
+    quiet = answer(settings, (change % "4MiB").encode())
+
+    [warning] = told["warnings"]
+    assert warning.startswith("1048576 pinned bytes of namespace `kv` are more than its quota")
+    assert quiet["warnings"] == []
+
+
+def test_metrics_have_the_pins_beyond_a_quota():
+    config = NodeConfig("over", ("127.0.0.1:0",), 64 << 20, arena="plain", admin="127.0.0.1:0")
+    with Node.start(config) as node, Client(node.addresses, cluster="over") as client:
+        client.pages("kv").put(["k"], [bytes(3 << 20)])
+        client.pages("kv").fadvise(["k"], "pin").wait()
+        [reply] = client.settings({"do": "set", "key": "namespace.kv.quota", "value": "1MiB"})
+        with urllib.request.urlopen(f"http://{node.admin_address}/metrics") as page:
+            lines = page.read().decode().splitlines()
+
+    assert 'gd2fs_namespace_pinned_over_quota_bytes{namespace="kv"} 2.097152e+06' in lines
+    assert len(reply.value["warnings"]) == 1
 
 
 def test_requests_that_are_none_are_refused(settings):

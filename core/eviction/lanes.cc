@@ -22,13 +22,49 @@ void Lanes::add(Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) {
   order.add(hook, piece, now_ns, used_ns);
 }
 
+void Lanes::add_cold(Piece& piece) {
+  settle(piece);
+  HookList& cold = cold_for(piece.space());
+  piece.use_.piece = &piece;
+  cold.link_newest(piece.use_, piece.use_.used_ns);
+  piece.space().note_coldest(shard_, cold.oldest());
+}
+
+EvictionHook* Lanes::coldest(const Space& space) noexcept {
+  const bool is_known = space.lane() < cold_.size() && cold_[space.lane()] != nullptr;
+  return is_known ? cold_[space.lane()]->oldest() : nullptr;
+}
+
+void Lanes::pass_over_coldest(Space& space, std::uint64_t now_ns) noexcept {
+  EvictionHook* const hook = coldest(space);
+  if (hook == nullptr) return;
+  HookList::unlink(*hook);
+  cold_[space.lane()]->link_newest(*hook, now_ns);
+  space.note_coldest(shard_, coldest(space));
+}
+
+void Lanes::remove_cold(Piece& piece) noexcept {
+  EvictionHook& hook = piece.use_;
+  if (hook.piece == nullptr) return;
+  HookList::unlink(hook);
+  hook.piece = nullptr;
+  piece.space().note_coldest(shard_, coldest(piece.space()));
+}
+
+HookList& Lanes::cold_for(const Space& space) {
+  if (space.lane() >= cold_.size()) cold_.resize(space.lane() + 1);
+  std::unique_ptr<HookList>& cold = cold_[space.lane()];
+  if (cold == nullptr) cold = std::make_unique<HookList>();
+  return *cold;
+}
+
 void Lanes::remove(Piece& piece) {
   if (piece.is_pinned_.exchange(false)) {
     piece.space().unpin(piece.taken_bytes());
     spaces_.unpin(piece.taken_bytes());
   }
   EvictionHook& hook = piece.use_;
-  if (hook.policy == nullptr) return;
+  if (hook.policy == nullptr) return remove_cold(piece);
   hook.policy->remove(hook);
   hook.policy = nullptr;
 }
@@ -66,7 +102,8 @@ EvictionPolicy* Lanes::order_of(const Space& space, PolicyKind kind) noexcept {
 
 // Oldest first, as if each came at the time at which it was used: so they come in the same order
 // into the one where they belong.
-void Lanes::settle(const Space& space) {
+void Lanes::settle(Space& space) {
+  settle_cold(space);
   if (space.lane() >= lanes_.size()) return;
   std::vector<Piece*> strangers;
   for (const auto& order : lanes_[space.lane()]) {
@@ -87,6 +124,21 @@ void Lanes::settle(const Space& space) {
   }
 }
 
+// They come behind what is there: a namespace that has just got rules has nothing there yet.
+void Lanes::settle_cold(Space& space) {
+  EvictionHook* hook = coldest(space);
+  while (hook != nullptr) {
+    EvictionHook* const next = cold_[space.lane()]->next(*hook);
+    Piece& piece = *hook->piece;
+    if (&spaces_.of(piece.name(), piece.is_page()) != &space) {
+      HookList::unlink(*hook);
+      add_cold(piece);
+    }
+    hook = next;
+  }
+  space.note_coldest(shard_, coldest(space));
+}
+
 void Lanes::settle(Piece& piece) {
   Space& now = spaces_.of(piece.name(), piece.is_page());
   Space* const before = piece.space_.exchange(&now);
@@ -94,8 +146,6 @@ void Lanes::settle(Piece& piece) {
   const std::uint64_t bytes = piece.taken_bytes();
   now.take(bytes);
   before->give_back(bytes);
-  now.add_disk(piece.disk_bytes());
-  before->add_disk(-piece.disk_bytes());
   now.add_disk(piece.disk_bytes());
   before->add_disk(-piece.disk_bytes());
   if (!piece.is_pinned()) return;

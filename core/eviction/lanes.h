@@ -1,5 +1,6 @@
 // Lanes: the orders of one shard of the index, one for each namespace with rules of its own, and
-// the pieces that are pinned, which are in no order.
+// the pieces that are pinned, which are in no order. What is on disk alone has a list of its own
+// for each namespace: the first to have left memory is the coldest.
 //
 // Not thread-safe: used under the shard's lock.
 #pragma once
@@ -22,6 +23,12 @@ class Lanes {
 
   /// It came: into its namespace's order, as it is by now. Not one that is pinned.
   void add(Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns);
+  /// Its memory has gone, and its bytes are on disk.
+  void add_cold(Piece& piece);
+  /// The one of this namespace that is to leave the disk first; nothing when this shard has none.
+  EvictionHook* coldest(const Space& space) noexcept;
+  /// That one cannot go now; another one comes first from here on.
+  void pass_over_coldest(Space& space, std::uint64_t now_ns) noexcept;
   /// It goes, or its memory does. One that is in no order: nothing.
   void remove(Piece& piece);
   /// For lack of room: what came back soon would be known.
@@ -41,7 +48,7 @@ class Lanes {
   EvictionPolicy* order_of(const Space& space, PolicyKind kind) noexcept;
 
   /// Rules have changed: what this space had goes where it belongs now.
-  void settle(const Space& space);
+  void settle(Space& space);
   /// Its namespace's space now: its bytes are counted there from here on.
   void settle(Piece& piece);
 
@@ -51,10 +58,14 @@ class Lanes {
   EvictionPolicy& order_for(Space& space, PolicyKind kind);
   std::uint8_t class_of(const Piece& piece) const noexcept;
   bool is_settled(const Piece& piece) noexcept;
+  HookList& cold_for(const Space& space);
+  void remove_cold(Piece& piece) noexcept;
+  void settle_cold(Space& space);
 
   Spaces& spaces_;
   const std::size_t shard_;
   std::vector<Lane> lanes_;
+  std::vector<std::unique_ptr<HookList>> cold_;  // by lane; hooks of pieces without a policy
   Lru* const rest_;  // of all namespaces without rules, unless these have another policy
 };
 

@@ -51,6 +51,18 @@ std::uint64_t Space::disk_bytes() const noexcept {
       std::max<std::int64_t>(disk_bytes_.load(std::memory_order_relaxed), 0));
 }
 
+std::optional<std::size_t> Space::shard_of_coldest() const noexcept {
+  std::optional<std::size_t> coldest;
+  std::uint64_t used_ns = NEVER_NS;
+  for (std::size_t shard = 0; shard < INDEX_SHARDS; ++shard) {
+    const std::uint64_t each = coldest_ns_[shard].load(std::memory_order_relaxed);
+    if (each >= used_ns) continue;
+    used_ns = each;
+    coldest = shard;
+  }
+  return coldest;
+}
+
 Spaces::Spaces(std::uint64_t pin_bytes_max) : pin_bytes_max_(pin_bytes_max) {
   spaces_[0] = std::make_unique<Space>("", 0);
 }

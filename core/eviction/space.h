@@ -26,7 +26,9 @@ using RulesRef = std::shared_ptr<const NamespaceRules>;
 
 class Space {
  public:
-  Space(std::string name, std::size_t lane) : name_(std::move(name)), lane_(lane) {}
+  Space(std::string name, std::size_t lane) : name_(std::move(name)), lane_(lane) {
+    for (auto& each : coldest_ns_) each.store(NEVER_NS, std::memory_order_relaxed);
+  }
 
   const std::string& name() const noexcept { return name_; }
   std::size_t lane() const noexcept { return lane_; }
@@ -49,6 +51,10 @@ class Space {
     bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+  /// Would its pins alone leave no room for these under its quota?
+  bool is_pinned_full(std::uint64_t bytes) const noexcept {
+    return quota_bytes() != 0 && pinned_bytes() + bytes > quota_bytes();
+  }
   bool is_over_quota() const noexcept { return quota_bytes() != 0 && bytes() > quota_bytes(); }
 
   bool try_pin(std::uint64_t bytes) noexcept;
@@ -67,6 +73,16 @@ class Space {
     disk_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   std::uint64_t disk_bytes() const noexcept;
+  // Of what is on disk alone, when the coldest of each shard was used last: as of boards, hints.
+  void note_coldest(std::size_t shard, const EvictionHook* hook) noexcept {
+    coldest_ns_[shard].store(hook == nullptr ? NEVER_NS : hook->used_ns, std::memory_order_relaxed);
+  }
+  /// The shard of the coldest of all; nothing when none is on disk alone.
+  std::optional<std::size_t> shard_of_coldest() const noexcept;
+
+  bool is_over_disk_quota() const noexcept {
+    return disk_quota_bytes() != 0 && disk_bytes() > disk_quota_bytes();
+  }
   /// May so many bytes more go to disk?
   bool has_disk_room(std::uint64_t bytes) const noexcept {
     return disk_quota_bytes() == 0 || disk_bytes() + bytes <= disk_quota_bytes();
@@ -91,6 +107,7 @@ class Space {
   std::atomic<std::uint64_t> bytes_{0}, pinned_bytes_{0};
   std::atomic<std::int64_t> disk_bytes_{0};
   std::array<Board, POLICIES> boards_;
+  std::array<std::atomic<std::uint64_t>, INDEX_SHARDS> coldest_ns_;
 };
 
 /// The spaces of a node. They come and never go: whoever has one keeps it.
@@ -112,6 +129,9 @@ class Spaces {
   bool try_pin(std::uint64_t bytes) noexcept;
   void unpin(std::uint64_t bytes) noexcept {
     pinned_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+  std::uint64_t pinned_bytes() const noexcept {
+    return pinned_bytes_.load(std::memory_order_relaxed);
   }
 
   /// The next victim of one space, or of all: the oldest of the lowest class. `before_ns`: of those

@@ -172,8 +172,14 @@ def _namespaces(spaces: Sequence[Space]) -> Iterable[Metric]:
         for kind, quota in (("memory", space[4]), ("disk", space[5])):
             if quota:
                 quotas.add_metric([name, kind], quota)
+    text = "Of its pinned bytes, what is more than its quota, kept until it is unpinned"
+    over = GaugeMetricFamily("gd2fs_namespace_pinned_over_quota_bytes", text, labels=["namespace"])
+    for space in spaces:
+        if space[4]:
+            over.add_metric([space[0].decode("utf-8", "replace")], max(space[2] - space[4], 0))
     yield bytes_of
     yield quotas
+    yield over
 
 
 def _lookups(counts: Counts) -> Metric:

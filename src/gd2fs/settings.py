@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -47,6 +47,7 @@ class Server(Protocol):
     ) -> None: ...
     def set_move_rate(self, bytes_per_s: int) -> None: ...
     def set_nvme_rate(self, bytes_per_s: int) -> None: ...
+    def spaces(self) -> Sequence[tuple[bytes, int, int, int, int, int]]: ...
     def next_question(self, timeout_ms: int) -> tuple[int, bytes] | None: ...
     def answer(self, number: int, text: bytes) -> None: ...
     def close_desk(self) -> None: ...
@@ -95,6 +96,16 @@ class Settings:
                 return None
         self._refuse(key, parts)
         return None
+
+    def warnings(self) -> list[str]:
+        """What is not as the rules want it, and stays so: pins beyond a quota."""
+        return [
+            f"{pinned - quota} pinned bytes of {_space_name(name)} are more than its quota of "
+            f"{format_size(quota)}: they stay until they are unpinned, and nothing else of it is "
+            "let into memory"
+            for name, _, pinned, _, quota, _ in self._server.spaces()
+            if quota and pinned > quota
+        ]
 
     def _change_rule(self, key: str, parts: tuple[str, ...], value: object) -> None:
         is_default = parts[0] == "default"
@@ -215,7 +226,7 @@ def answer(settings: Settings, text: bytes) -> Mapping[str, Any]:
             log.info("unset %s", key)
         else:
             log.info("set %s to %r", key, value)
-        return {"settings": settings.show()}
+        return {"settings": settings.show(), "warnings": settings.warnings()}
     raise InvalidRequest(f"`{do}` is no request about settings", hint="`show` or `set`")
 
 
@@ -247,6 +258,11 @@ def _nvme_options(nvme: Nvme) -> dict[str, Any]:
     if nvme.write_bytes_per_s:
         options["nvme_rate"] = format_size(nvme.write_bytes_per_s)
     return options | {"nvme_write": nvme.write, "nvme_keep": nvme.keep}
+
+
+def _space_name(name: bytes) -> str:
+    text = name.decode("utf-8", "replace")
+    return f"namespace `{text}`" if text else "the namespaces without rules"
 
 
 def option_name(field_name: str) -> str:

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fake_disk.h"
 #include "move_plan.h"
 #include "moving_cluster.h"
 #include "raw_peer.h"
@@ -455,6 +456,81 @@ TEST_CASE("a small target that is full keeps what was used later, and nothing wa
         reader.get(0, number, BYTES) == Status::ok || reader.get(1, number, BYTES) == Status::ok;
     CHECK(is_somewhere);
   }
+}
+
+/// Two nodes with the same pages, most of them on disk alone, and a third that is yet to come.
+struct TieredMovers {
+  static constexpr std::uint64_t BYTES = 256 * KiB;
+  static constexpr std::size_t COUNT = 80;
+  MovingCluster cluster{3, 2, 2};
+  std::shared_ptr<FakePlatter> platters[2];
+
+  TieredMovers() {
+    for (const std::size_t at : {0u, 1u}) {
+      platters[at] = std::make_shared<FakePlatter>();
+      ServerOptions options = cluster.options_of(at);
+      options.store.arena.bytes = COUNT * BYTES / 3;
+      options.store.tier.disk.places = {{"nowhere", 1 * GiB}};
+      options.store.tier.open_disk = [platter = platters[at]](const DiskOptions&,
+                                                              const Disk::Visit& visit) {
+        auto opened = std::make_unique<FakeDisk>(platter);
+        opened->visit_all(visit);
+        return Result<std::unique_ptr<Disk>>(std::move(opened));
+      };
+      cluster.stop(at);
+      cluster.start(at, options);
+    }
+    put_all(0);
+    put_all(1);
+    cluster.add(2);
+    cluster.start(2);
+  }
+
+  void put_all(std::size_t at) {
+    Asker asker(cluster);
+    for (std::size_t number = 0; number < COUNT; ++number)
+      REQUIRE(eventually([&] {  // a node that is busy with its disk says so
+        const Status put =
+            asker.node(at).put(page_item(number, BYTES), random_bytes(BYTES, number));
+        return put == Status::ok || put == Status::have;
+      }));
+  }
+  std::uint64_t reads() const { return platters[0]->reads + platters[1]->reads; }
+  std::uint64_t moved() {
+    return cluster.server(0).counts().moved + cluster.server(1).counts().moved;
+  }
+};
+
+TEST_CASE("what is on disk is not read for a move to a node that has it") {
+  TieredMovers movers;
+  movers.put_all(2);
+  REQUIRE(movers.cluster.server(0).counts().store.cold_pieces > TieredMovers::COUNT / 2);
+  REQUIRE(movers.reads() == 0);
+
+  movers.cluster.apply();
+  REQUIRE(movers.cluster.is_settled());
+
+  CHECK(movers.moved() == 0);
+  CHECK(movers.reads() == 0);
+}
+
+TEST_CASE("what is on disk is read for a move to a node that wants it") {
+  TieredMovers movers;
+
+  movers.cluster.apply();
+  REQUIRE(movers.cluster.is_settled());
+
+  Asker reader(movers.cluster);
+  std::size_t wanted = 0;
+  for (std::size_t number = 0; number < TieredMovers::COUNT; ++number) {
+    const auto owners = movers.cluster.owners(name_of(number));
+    if (std::find(owners.begin(), owners.end(), 2u) == owners.end()) continue;
+    ++wanted;
+    CHECK(reader.get(2, number, TieredMovers::BYTES) == Status::ok);
+  }
+  CHECK(wanted > 10);
+  CHECK(movers.moved() >= wanted);
+  CHECK(movers.reads() > 0);
 }
 
 TEST_CASE("a node that is stopped in the middle of its moves stops") {

@@ -351,6 +351,36 @@ TEST_CASE("a request that a slow disk keeps to its deadline costs no connection"
   node.platter->is_held = false;
 }
 
+TEST_CASE(
+    "pins over a quota: cold pages are misses at once, the node counts as alive, unpin helps") {
+  TieredNode node(true);
+  node.put_all();
+  const std::string keys[] = {"key0", "key1", "key2"};
+  const auto advise = [&](MemoryWish wish) {
+    return end_of(node.client->advise_pages("ns", keys, wish, {})).items[0].status;
+  };
+  REQUIRE(advise(MemoryWish::pin) == Status::ok);
+  NamespaceRules rules;
+  rules.quota_bytes = 2 * CHUNK;
+  REQUIRE(node.server->set_rules("ns", rules) == Status::ok);
+  REQUIRE(eventually([&] { return node.server->spaces().back().bytes < 4 * CHUNK; }));
+
+  const std::uint64_t reads = node.platter->reads;
+  std::vector<Memory> into;
+  const CallOptions patient{.timeout_ms = 600'000};  // more than the test has
+  CHECK(node.get({5, 0, 6, 1}, into, patient) ==
+        std::vector{Status::miss, Status::ok, Status::miss, Status::ok});
+  CHECK(node.platter->reads == reads);
+  CHECK(node.put(CHUNKS) == Status::full);
+  CHECK(end_of(node.client->advise_pages("ns", std::vector<std::string>{"key5"}, MemoryWish::load,
+                                         patient))
+            .items[0]
+            .status == Status::full);
+
+  CHECK(advise(MemoryWish::unpin) == Status::ok);
+  CHECK(node.has(5));
+}
+
 TEST_CASE("advice can be cancelled: nothing more is loaded") {
   TieredNode node(true);
   node.put_all();

@@ -2,91 +2,9 @@
 #include <future>
 #include <random>
 
-#include "fake_disk.h"
-#include "store_setup.h"
+#include "tier_setup.h"
 
 using namespace gd2fs;
-
-namespace {
-
-constexpr std::size_t ARENA = 8 * MiB;
-constexpr std::uint64_t PAGE = 96 * KiB + 100;  // ends in the middle of a block and of a grain
-
-struct Setup {
-  std::shared_ptr<FakePlatter> platter = std::make_shared<FakePlatter>();
-  FakeDisk* disk = nullptr;  // of the store that was opened last
-  Demote demote = Demote::back;
-  DiskKeep keep = DiskKeep::inclusive;
-  double dirty_share = 0.25;
-
-  std::unique_ptr<Store> open() {
-    StoreOptions options;
-    options.arena = {ARENA, Rung::plain, ""};
-    options.evict_above = options.evict_below = 1;
-    options.node_name = "n1";
-    options.boot = 7;
-    options.tier.disk.places = {{"nowhere", 1 * GiB}};
-    options.tier.demote = demote;
-    options.tier.keep = keep;
-    options.tier.dirty_share = dirty_share;
-    options.tier.open_disk = [this](const DiskOptions&, const Disk::Visit& visit) {
-      auto opened = std::make_unique<FakeDisk>(platter);
-      opened->visit_all(visit);
-      disk = opened.get();
-      return Result<std::unique_ptr<Disk>>(std::move(opened));
-    };
-    auto store = Store::open(options);
-    REQUIRE(store);
-    return std::move(*store);
-  }
-};
-
-/// As clients do: a node that is busy is asked again.
-Status put_until(Store& store, std::string_view name, std::uint64_t length, std::uint64_t mark) {
-  Status status = Status::retry;
-  CHECK(wait_until([&] {
-    status = put_page(store, name, length, mark);
-    return status != Status::retry;
-  }));
-  return status;
-}
-
-PieceRef load(Store& store, const PieceRef& piece, Status& status) {
-  std::promise<std::pair<Status, PieceRef>> ended;
-  store.load(piece, LoadRank::demand, nullptr, [&](Status told, PieceRef loaded) {
-    ended.set_value({told, std::move(loaded)});
-  });
-  auto answer = ended.get_future().get();
-  status = answer.first;
-  return std::move(answer.second);
-}
-
-/// Loaded if it must be; nothing: a miss.
-PieceRef get(Store& store, std::string_view name) {
-  const PieceRef found = store.find_page(name, true);
-  if (found == nullptr) return nullptr;
-  Status status = Status::ok;
-  return load(store, found, status);
-}
-
-Status flush(Store& store, const PieceRef& piece) {
-  std::promise<Status> ended;
-  store.flush(piece, [&](Status status) { ended.set_value(status); });
-  return ended.get_future().get();
-}
-
-bool is_all_clean(const Store& store) {
-  return wait_until([&] { return store.counts().dirty_bytes == 0; });
-}
-
-/// Pages `[0, count)`, more than memory holds, so that the first ones are cold.
-void fill_over(Store& store, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) REQUIRE(put_until(store, key(i), PAGE, i) == Status::ok);
-}
-
-constexpr std::size_t THREE_ARENAS = 3 * ARENA / PAGE;
-
-}  // namespace
 
 TEST_CASE("three times the arena is all there, byte for byte, again and again") {
   Setup setup;

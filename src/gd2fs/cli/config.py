@@ -153,6 +153,9 @@ def _change(
     elif done:
         names = ", ".join(printable(each) for each in sorted(done))
         print_note(f"{_said(request['key'], request['value'])}: {names}")
+    for each in replies:
+        for text in each.value.get("warnings", ()) if each.value else ():
+            print_warning(f"{each.node}: {text}")
     if len(done) == len(replies):
         return
     _warn_of_silent([each for each in replies if done and each.node not in done])
