@@ -12,7 +12,7 @@ namespace {
 // Less than the second after which a client gives up a node that says nothing. What waits for the
 // disk to take what is to leave memory is seldom that late.
 constexpr std::int64_t STARVED_MS = 500;
-constexpr std::size_t ENDED_PER_PUMP = 64;  // each looks for memory in vain first
+constexpr std::size_t ENDED_PER_PUMP = 8;  // each looks for memory in vain first
 
 }  // namespace
 
