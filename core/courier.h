@@ -2,8 +2,8 @@
 // stored with: what has changed since is refused there.
 //
 // Pieces for one node travel together. Bytes on their way are limited, per node and in all, and so
-// are bytes per second. A node that is full, slow or silent holds nobody else up. Of what is on disk
-// it is asked first whether it is to come: only then is it loaded.
+// are bytes per second. A node that is full, slow or silent holds nobody else up. It is asked first
+// whether it wants what is on disk here: only then is it loaded.
 #pragma once
 
 #include <cstdint>

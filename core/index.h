@@ -139,8 +139,8 @@ class Index {
   /// to it.
   Shed shed(const PieceRef& piece, std::uint64_t begin, std::uint64_t end, Allocator& allocator,
             Removed& removed);
-  /// Removes the piece of a namespace that is on disk alone and has not been used for longest, under
-  /// its disk quota. Nothing: none was found among those looked at.
+  /// Removes the piece of a namespace that is on disk alone and was used longest ago, as over its
+  /// disk quota. Nothing: none was found among those looked at.
   PieceRef take_coldest(Space& space);
   /// Removes such until so many bytes more are within the disk quota. False: they never are, or
   /// nothing can go now.

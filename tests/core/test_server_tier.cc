@@ -50,7 +50,7 @@ struct TieredNode {
     client_options.transport = Transport::tcp;
     client_options.streams = streams;
     auto connected = Client::connect(client_options);
-    REQUIRE(connected);
+    REQUIRE_MESSAGE(connected, (connected ? "" : connected.error().message));
     client = std::move(*connected);
   }
 
