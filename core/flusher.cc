@@ -165,8 +165,6 @@ void Flusher::begin(const WriteRef& write) {
 /// On a thread of the disk, or at once.
 void Flusher::take(const WriteRef& write, Status status, const DiskCopyRef& copy) {
   const PieceRef& piece = write->piece;
-  if (Space* const space = std::exchange(write->space, nullptr))
-    space->add_disk(-static_cast<std::int64_t>(piece->length()));
   if (status == Status::ok) {
     disk_.set_owner(copy, piece);
     if (!index_.note_copy(piece, copy)) {
@@ -179,6 +177,9 @@ void Flusher::take(const WriteRef& write, Status status, const DiskCopyRef& copy
     if (status != Status::retry) ++failed_;
     status == Status::full ? index_.give_up(piece) : index_.put_back(piece);
   }
+  // Only now: for a moment it counts twice, never not at all, so that a quota is kept.
+  if (Space* const space = std::exchange(write->space, nullptr))
+    space->add_disk(-static_cast<std::int64_t>(piece->length()));
   const bool is_there = status == Status::have;
   finish(write, is_there ? Status::ok : status);
   on_room_();

@@ -259,8 +259,8 @@ TEST_CASE("rules that come later: what is on disk is counted once, and in its or
   fill_over(*store, THREE_ARENAS);
   REQUIRE(is_all_clean(*store));
   REQUIRE(store->set_rules("other", quota_of(0)) == Status::ok);
-  const std::uint64_t on_disk = space_of(*store, "").disk_bytes;
-  REQUIRE(on_disk == setup.platter->count() * PAGE);
+  const std::uint64_t on_disk = setup.platter->count() * PAGE;
+  REQUIRE(wait_until([&] { return space_of(*store, "").disk_bytes == on_disk; }));
 
   REQUIRE(store->set_rules("ns", quota_of(0)) == Status::ok);
   CHECK(space_of(*store, "ns").disk_bytes == on_disk);
