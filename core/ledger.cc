@@ -123,7 +123,7 @@ void scan_slot(std::span<const std::byte> arena, std::uint64_t at, std::size_t s
   record.name = {reinterpret_cast<const char*>(copy.data()) + sizeof head + 8u * head.hashes,
                  head.name_bytes};
   record.is_page = head.kind % CLASS_STEP != 0;
-  record.eviction_class = head.kind % REPLICAS_STEP / CLASS_STEP;
+  record.eviction_class = static_cast<std::uint8_t>(head.kind % REPLICAS_STEP / CLASS_STEP);
   record.replicas = head.kind / REPLICAS_STEP;
   record.chunk = head.chunk, record.tag = head.tag, record.seq = head.seq;
   record.offset = head.offset, record.length = head.length, record.expires_ms = head.expires_ms;
