@@ -188,6 +188,8 @@ class FleetRun:
             yield [server.url for server in servers]
         finally:
             for server in servers:
+                server.terminate()
+            for server in servers:
                 server.stop()
 
 

@@ -122,12 +122,18 @@ class EngineServer:
         options.setdefault("timeout", ANSWER_S)
         return httpx.request(method, self.url + path, **options)
 
+    def terminate(self) -> None:
+        """Ask it to end; ``stop`` waits until it has."""
+        if self.process is not None:
+            self._signal(self.process, signal.SIGTERM)
+
     def stop(self) -> None:
         """End it and all that it has started."""
-        process, self.process = self.process, None
+        process = self.process
         if process is None:
             return
-        self._signal(process, signal.SIGTERM)
+        self.terminate()
+        self.process = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_S)
         self._signal(process, signal.SIGKILL)  # what of the group is left
