@@ -12,7 +12,20 @@ constexpr std::size_t ARENA = 32 * MiB;
 constexpr std::size_t CHUNK = 1 * MiB;
 constexpr std::size_t CHUNKS = 3 * ARENA / CHUNK;
 
-/// One node, and a client of it. On a disk in memory, or a real one.
+struct Folder {
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "gd2fs-tier-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path;
+};
+
+/// One node, and a client of it. On a disk in memory, or a real one; what else it keeps has a folder
+/// of its own.
 struct TieredNode {
   explicit TieredNode(bool is_fake, std::string folder = {}) {
     options.cluster = "test";
@@ -27,7 +40,7 @@ struct TieredNode {
     options.threads = 1;
     options.store.arena.bytes = ARENA;
     options.store.arena.rung = Rung::plain;
-    options.store.tier.disk.places = {{folder, 512 * MiB}};
+    options.store.tier.disk.places = {{folder.empty() ? own.path : folder, 512 * MiB}};
     options.store.tier.disk.node_name = options.name;
     if (is_fake) {
       options.store.tier.open_disk = [this](const DiskOptions&, const Disk::Visit& visit) {
@@ -91,22 +104,13 @@ struct TieredNode {
     return get({i}, into)[0] == Status::ok && into[0] == random_bytes(CHUNK + i, i);
   }
 
+  const Folder own;
   std::shared_ptr<FakePlatter> platter = std::make_shared<FakePlatter>();
   ServerOptions options;
   std::uint64_t boots = 0;
   std::uint32_t streams = ClientOptions{}.streams;
   std::unique_ptr<Server> server;
   std::unique_ptr<Client> client;
-};
-
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gd2fs-tier-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string path;
 };
 
 }  // namespace
