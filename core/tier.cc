@@ -20,7 +20,7 @@ FlusherOptions flusher_options(const TierOptions& options, std::uint64_t arena_b
 }  // namespace
 
 Result<std::unique_ptr<Tier>> Tier::open(const TierOptions& options, Index& index, Host host) {
-  std::unique_ptr<Tier> tier(new Tier(options, index));
+  std::unique_ptr<Tier> tier(new Tier(options));
   std::vector<DiskCopyRef> losers;
   const Disk::Visit visit = [&](DiskPiece&& record, const DiskCopyRef& copy) {
     index.add_cold(host.make_cold(std::move(record)), copy, losers);

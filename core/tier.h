@@ -64,10 +64,9 @@ class Tier {
   const TierRecovery& recovery() const noexcept { return recovery_; }
 
  private:
-  Tier(const TierOptions& options, Index& index) : options_(options), index_(index) {}
+  explicit Tier(const TierOptions& options) : options_(options) {}
 
   const TierOptions options_;
-  Index& index_;
   TierRecovery recovery_;
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<Flusher> flusher_;

@@ -36,7 +36,8 @@ Address address_from(const sockaddr& from) noexcept {
 
 std::size_t ones_of(const Address& mask) noexcept {
   std::size_t bits = 0;
-  for (const unsigned char octet : octets_of(mask)) bits += std::popcount(octet);
+  for (const unsigned char octet : octets_of(mask))
+    bits += static_cast<std::size_t>(std::popcount(octet));
   return bits;
 }
 

@@ -38,6 +38,11 @@ inline const Outcome& end_of(const OperationRef& operation) {
   REQUIRE(operation->wait(60'000));
   return operation->outcome();
 }
+/// Of one that nobody else has: its outcome would go with it.
+inline Outcome end_of(OperationRef&& operation) {
+  const OperationRef held = std::move(operation);
+  return end_of(held);
+}
 
 /// A port that was free just now, and that no connection is given by the kernel.
 inline std::uint16_t free_port() {

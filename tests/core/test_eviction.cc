@@ -183,7 +183,7 @@ TEST_CASE("what comes with an age goes first when it is older than nearly all") 
   add(5, 1'000, 1'000);
   lru.remove(hooks[3]);
   lru.remove(hooks[2]);
-  for (const std::size_t next : {0, 1, 4, 5}) {
+  for (const std::size_t next : {0u, 1u, 4u, 5u}) {
     CHECK(lru.head(0) == &hooks[next]);
     lru.remove(hooks[next]);
   }
@@ -400,7 +400,8 @@ TEST_CASE("a namespace's time to live is that of what comes without one") {
   NamespaceRules rules;
   rules.ttl_s = 100;
   REQUIRE(store->set_rules("ns", rules) == Status::ok);
-  PieceSpec own = page_spec(key(1), PAGE);
+  const std::string name = key(1);
+  PieceSpec own = page_spec(name, PAGE);
   own.ttl_s = 7;
 
   const Reserved without = store->reserve(page_spec(key(0), PAGE));

@@ -209,7 +209,8 @@ TEST_CASE("times to live go on over a restart, of the machine too") {
   StoreOptions options = kept.options();
   {
     const auto store = KeptArena::open(options);
-    PieceSpec spec = page_spec(key(1), 5000, 1);
+    const std::string name = key(1);
+    PieceSpec spec = page_spec(name, 5000, 1);
     spec.ttl_s = 1000;
     const Reserved reserved = store->reserve(spec);
     fill(reserved.piece, 1);

@@ -398,8 +398,8 @@ TEST_CASE("records outlast any number of maps that come before all of them have 
   {
     std::vector<RawPeer> homes;
     for (std::size_t node = 0; node < 3; ++node) homes.push_back(nodes.peer(node));
-    for (const auto& [path, home] : home_of)
-      REQUIRE(settled([&] { return create(homes[home], path); }).status == Status::ok);
+    for (const auto& each : home_of)
+      REQUIRE(settled([&] { return create(homes[each.second], each.first); }).status == Status::ok);
   }
   nodes.change([](wire::Map& map) { map.replicas = 3; });  // all of them have to go to one more
   for (std::size_t count = 0; count < 3 * MAPS_KEPT; ++count) nodes.change([](wire::Map&) {});

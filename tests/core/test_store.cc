@@ -118,7 +118,8 @@ TEST_CASE("what is moved here makes no room for itself but from what is older") 
   for (std::size_t i = 0; put_page(*store, key(i), 256 * KiB, i) == Status::ok; ++i)
     if (store->counts().evicted_pieces > 0) break;
   const StoreCounts before = store->counts();
-  PieceSpec spec = page_spec(key(1'000), 256 * KiB);
+  const std::string name = key(1'000);
+  PieceSpec spec = page_spec(name, 256 * KiB);
   spec.is_moved = true;
   spec.idle_ms = 3'600'000;
   CHECK(store->reserve(spec).status == Status::full);

@@ -125,7 +125,8 @@ TEST_CASE("a time to live goes on on the disk") {
   setup.demote = Demote::through;
   {
     const auto store = setup.open();
-    PieceSpec spec = page_spec(key(1), PAGE, 1);
+    const std::string name = key(1);
+    PieceSpec spec = page_spec(name, PAGE, 1);
     spec.ttl_s = 1;
     const Reserved reserved = store->reserve(spec);
     fill(reserved.piece, 1);
