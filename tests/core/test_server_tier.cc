@@ -24,8 +24,8 @@ struct Folder {
   std::string path;
 };
 
-/// One node, and a client of it. On a disk in memory, or a real one; what else it keeps has a folder
-/// of its own.
+/// One node, and a client of it. On a disk in memory, or a real one; what else it keeps has a
+/// folder of its own.
 struct TieredNode {
   explicit TieredNode(bool is_fake, std::string folder = {}) {
     options.cluster = "test";

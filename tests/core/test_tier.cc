@@ -429,7 +429,7 @@ TEST_CASE("a load that is asked for ahead and then at once is begun once") {
       for (std::size_t i = 0; i < THREE_ARENAS; ++i) {
         const PieceRef page = store->find_page(key(i), false);
         store->load(page, rank, nullptr, [&, i](Status status, const PieceRef& loaded) {
-          // `retry`: on a busy machine nothing could go for it within the time that a load may wait.
+          // `retry`: on a busy machine nothing could go for it in the time that a load may wait.
           if (status == Status::ok ? !is_filled_with(loaded, i) : status != Status::retry) ++wrong;
           ++ended;
         });
