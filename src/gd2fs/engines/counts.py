@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(slots=True)
@@ -59,27 +54,3 @@ class CountsBoard:
     def as_dict(self) -> dict[str, int]:
         """Names and values."""
         return asdict(self.read())
-
-
-class CountsCollector(Collector):
-    """Gives the counts, and gauges of the same plug-in, to Prometheus when it asks."""
-
-    def __init__(self, board: CountsBoard, prefix: str, labels: dict[str, str]) -> None:
-        self._board = board
-        self._prefix = prefix
-        self._labels = labels
-
-    def collect(self) -> Iterator[Metric]:
-        counts = self._board.read()
-        for each in fields(counts):
-            text = each.name.replace("_", " ")
-            family = CounterMetricFamily(f"{self._prefix}{each.name}", text, labels=[*self._labels])
-            family.add_metric([*self._labels.values()], getattr(counts, each.name))
-            yield family
-
-
-def prometheus_text(board: CountsBoard, prefix: str, labels: dict[str, str]) -> bytes:
-    """The counts in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(CountsCollector(board, prefix, labels))
-    return generate_latest(registry)

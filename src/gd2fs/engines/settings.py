@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from gd2fs.errors import InvalidRequest
@@ -86,14 +86,6 @@ def settings_of(
             )
         taken[name] = _checked(name, value, str(known[name].type))
     return StoreSettings(**taken)
-
-
-def names_of_settings() -> dict[str, Any]:
-    """All settings with their defaults."""
-    return {
-        each.name: None if each.default is MISSING else each.default
-        for each in fields(StoreSettings)
-    }
 
 
 def _checked(name: str, value: Any, kind: str) -> Any:

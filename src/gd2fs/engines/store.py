@@ -147,12 +147,6 @@ class EngineStore:
         )
         return stored
 
-    def drop(self, keys: Sequence[bytes], *, deadline_s: float | None = None) -> None:
-        """Forget pages that turned out to be of no use."""
-        end = _end(deadline_s, self.settings.lookup_timeout_s)
-        for batch in _batches(keys):
-            self._ask(partial(self._drop, batch, end))
-
     def clear(self) -> bool:
         """Forget all of the namespace, and nothing else; whether every node did."""
         end = _end(None, self.settings.store_timeout_s)
@@ -199,9 +193,6 @@ class EngineStore:
 
     def _exists(self, keys: Sequence[bytes], end: float, client: Client) -> list[bool]:
         return client.pages(self.namespace).exists(keys, timeout_s=_left_s(end)).present
-
-    def _drop(self, keys: Sequence[bytes], end: float, client: Client) -> int:
-        return client.pages(self.namespace).drop(keys, timeout_s=_left_s(end))
 
     def _get(
         self, keys: Sequence[bytes], into: Sequence[Targets], sizes: Sequence[int], end: float

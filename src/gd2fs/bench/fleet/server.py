@@ -27,7 +27,6 @@ HEALTHY_S = 300.0  # imports dominate, and several servers may start on a few bu
 STOP_S = 15.0
 ANSWER_S = 120.0  # of one request; what is about time sets its own
 POLL_S = 0.2
-LOG_TAIL_CHARACTERS = 4000
 LOG_CHARACTERS_MAX = 1 << 20
 WHY_CHARACTERS_MAX = 500
 ERROR = re.compile(r"\b[A-Za-z]*(Error|Exception): \S")
@@ -141,7 +140,7 @@ class EngineServer:
 
     def why(self) -> str:
         """The first error that its log names, which others follow from; else its last line."""
-        lines = [line.strip() for line in self.log_tail(LOG_CHARACTERS_MAX).splitlines()]
+        lines = [line.strip() for line in self.log_tail().splitlines()]
         errors = [line for line in lines if ERROR.search(line)]
         found = errors[:1] or [line for line in lines if line][-1:]
         return found[0][-WHY_CHARACTERS_MAX:] if found else "it said nothing"
@@ -149,11 +148,11 @@ class EngineServer:
     def _where(self) -> str:
         return f"its log is {self.log}"
 
-    def log_tail(self, count: int = LOG_TAIL_CHARACTERS) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         if not self.log.is_file():
             return "it said nothing"
-        return self.log.read_text(encoding="utf-8", errors="replace")[-count:]
+        return self.log.read_text(encoding="utf-8", errors="replace")[-LOG_CHARACTERS_MAX:]
 
     def _signal(self, process: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
