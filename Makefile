@@ -38,7 +38,7 @@ help: ## this list
 	@echo "usage: make TARGET"
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
 
-deps: ## Debian's part: headers of xxhash and doctest, Python's headers (installs only what is missing)
+deps: ## Debian's part: headers of xxhash, OpenSSL and doctest, Python's headers (installs only what is missing)
 	@PYTHON="$(PYTHON)" .ci/deps build test
 
 venv: $(STAMPS)/tools ## .venv with the build tools from PyPI

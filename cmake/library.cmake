@@ -1,4 +1,5 @@
-# libgd2fs: the C interface as a shared library that needs no other than the system's own.
+# libgd2fs: the C interface as a shared library that needs no other than the system's own and
+# OpenSSL's.
 #
 # Its files go to two places: under a prefix of one's own (component `library`, `make install
 # PREFIX=...`), and into the Python package (component `package`), where links become copies.
