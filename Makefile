@@ -14,6 +14,7 @@ PYTEST_ARGS ?=
 ENGINE_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+ENGINE ?= sglang
 FIO_ARGS ?=
 SEEDS ?= 20
 SEED ?=
@@ -32,7 +33,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test test-engines core-tests demo demo-kill demo-kill-node bench bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
+.PHONY: help deps venv install test test-engines core-tests demo demo-kill demo-kill-node bench bench-fleet bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -69,6 +70,9 @@ demo-kill-node: $(STAMPS)/etcd-deps $(STAMPS)/demo-extra ## and after one of thr
 
 bench: $(STAMPS)/demo-extra ## the two topologies, without the demo's defaults
 	$(BIN)/gd2fs bench topology $(BENCH_ARGS)
+
+bench-fleet: $(STAMPS)/engine-deps $(STAMPS)/demo-extra ## instances of ENGINE (sglang, vllm) on this CPU, with private caches and with a shared one
+	PYTHONPATH=tests $(BIN)/python -m engines.fleet $(ENGINE) $(BENCH_ARGS)
 
 bench-io: $(STAMPS)/bench-extra ## the path of the bytes, each case in turn with what bounds it on this machine
 	$(BIN)/gd2fs bench io $(BENCH_ARGS)

@@ -1,12 +1,13 @@
-"""Asking: one request to an instance, timed as its client sees it."""
+"""Asking: one request to a server, timed as its client sees it. Answers are streamed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import msgspec
@@ -15,6 +16,8 @@ from gd2fs.errors import Unavailable
 
 READ_S = 600.0
 EVENT_START = "data: "
+LAST_EVENT = "[DONE]"
+REFUSAL_CHARACTERS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +53,39 @@ class Answer:
         ]
 
 
-class _Timings(msgspec.Struct):
-    cache_n: int
-    prompt_n: int
+@dataclass(slots=True)
+class Heard:
+    """What has come of an answer so far."""
+
+    tokens: list[Any] = field(default_factory=list)
+    token_s: list[float] = field(default_factory=list)
+    prompt_tokens: int | None = None
+    cached_tokens: int = 0
+    answer_tokens: int = 0
+
+    def add(self, tokens: Sequence[Any], now: float) -> None:
+        """Tokens that came just now."""
+        self.tokens += tokens
+        self.token_s += [now] * len(tokens)
 
 
-class _Event(msgspec.Struct):
-    tokens: list[int] = []
-    stop: bool = False
-    timings: _Timings | None = None
+class HttpAsker:
+    """Sends requests to servers. For one event loop; an asynchronous context manager.
 
+    Args:
+        key: Sent as a bearer token; empty: none is.
+    """
 
-class Asker:
-    """Sends requests to instances. For one event loop; an asynchronous context manager."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, *, key: str = "", clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._http = httpx.AsyncClient(
-            timeout=READ_S, limits=httpx.Limits(max_connections=None), trust_env=False
+        self.http = httpx.AsyncClient(
+            timeout=READ_S,
+            limits=httpx.Limits(max_connections=None),
+            trust_env=False,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
         )
 
-    async def __aenter__(self) -> Asker:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -79,74 +94,58 @@ class Asker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
+        await self.http.aclose()
 
-    async def ask(
-        self, address: str, prompt: Sequence[int], *, answer_tokens: int, session: str
+    async def stream(
+        self, url: str, body: dict[str, Any], hear: Callable[[Heard, Any, float], None]
     ) -> Answer:
-        """Have one turn answered, greedily, with exactly ``answer_tokens`` tokens.
+        """Post ``body`` and let ``hear`` take every event of the answer.
 
         Raises:
-            Unavailable: The instance broke off, or refused.
+            Unavailable: The server broke off, or refused.
         """
-        body = {
-            "prompt": prompt,
-            "n_predict": answer_tokens,
-            "temperature": 0,
-            "ignore_eos": True,
-            "stream": True,
-            "return_tokens": True,
-            "session": session,
-        }
-        try:
-            return await self._stream(f"{address}/completion", body)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"{address} broke off: {error!r}") from error
-
-    async def tokens_of(self, address: str, text: str, *, is_start: bool) -> list[int]:
-        """Cut a text into tokens, as the instance's model does."""
-        body = {"content": text, "add_special": is_start, "parse_special": False}
-        return (await self._post(f"{address}/tokenize", body))["tokens"]
-
-    async def counts_of(self, address: str) -> dict[str, Any]:
-        """The instance's own counts."""
-        try:
-            return (await self._http.get(f"{address}/stats")).raise_for_status().json()
-        except httpx.HTTPError as error:
-            raise Unavailable(f"{address} broke off: {error!r}") from error
-
-    async def _post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return (await self._http.post(url, json=body)).raise_for_status().json()
-        except httpx.HTTPError as error:
-            raise Unavailable(f"{url} broke off: {error!r}") from error
-
-    async def _stream(self, url: str, body: dict[str, Any]) -> Answer:
+        heard = Heard()
         sent_s = self._clock()
-        tokens: list[int] = []
-        token_s: list[float] = []
-        timings: _Timings | None = None
-        async with self._http.stream("POST", url, json=body) as response:
-            if response.status_code != 200:
-                text = (await response.aread()).decode(errors="replace")
-                raise Unavailable(f"{url} refused: {text}")
-            async for line in response.aiter_lines():
-                if not line.startswith(EVENT_START):
-                    continue
-                event = _decode(line.removeprefix(EVENT_START))
-                tokens += event.tokens
-                token_s += [self._clock()] * len(event.tokens)
-                timings = event.timings or timings
-        if timings is None or not tokens:
+        try:
+            async with self._events(url, body) as events:
+                async for event in events:
+                    hear(heard, event, self._clock())
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
+            raise Unavailable(f"{url} broke off: {error!r}") from error
+        if heard.prompt_tokens is None or not heard.token_s:
             raise Unavailable(f"{url} ended before its answer was complete")
         return Answer(
             sent_s=sent_s,
-            token_s=tuple(token_s),
+            token_s=tuple(heard.token_s),
             end_s=self._clock(),
-            tokens=tuple(tokens),
-            reused_tokens=timings.cache_n,
-            computed_tokens=timings.prompt_n,
+            tokens=tuple(heard.tokens),
+            reused_tokens=heard.cached_tokens,
+            computed_tokens=heard.prompt_tokens - heard.cached_tokens,
         )
 
+    async def post(self, url: str, body: Any = None) -> httpx.Response:
+        """Post, and have the answer. Raises Unavailable when it is no good one."""
+        try:
+            answer = await self.http.post(url, json=body)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{url} broke off: {error!r}") from error
+        if answer.status_code != 200:
+            raise Unavailable(f"{url} refused: {answer.text[:REFUSAL_CHARACTERS_MAX]}")
+        return answer
 
-_decode = msgspec.json.Decoder(_Event).decode
+    @asynccontextmanager
+    async def _events(
+        self, url: str, body: dict[str, Any]
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        async with self.http.stream("POST", url, json=body) as response:
+            if response.status_code != 200:
+                text = (await response.aread()).decode(errors="replace")
+                raise Unavailable(f"{url} refused: {text[:REFUSAL_CHARACTERS_MAX]}")
+            yield _decoded(response.aiter_lines())
+
+
+async def _decoded(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
+    async for line in lines:
+        text = line.removeprefix(EVENT_START)
+        if line.startswith(EVENT_START) and text != LAST_EVENT:
+            yield msgspec.json.decode(text)

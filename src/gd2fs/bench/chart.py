@@ -127,6 +127,7 @@ def _draw_computed(axes: Axes, pair: Pair) -> None:
     axes.invert_yaxis()
     axes.set_xlim(right=1.35 * max(axes.get_xlim()[1], 1))
     axes.set_xlabel("tokens")
+    axes.locator_params(axis="x", nbins=5)
 
 
 def _draw_progress(axes: Axes, pair: Pair) -> None:

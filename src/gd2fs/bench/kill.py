@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gd2fs.bench.asking import Asker
 from gd2fs.bench.instances import Instance
+from gd2fs.bench.llama_asker import LlamaAsker
 from gd2fs.bench.load import Played, ask_turn
 from gd2fs.bench.workload import Turn, Workload
 
@@ -55,7 +55,7 @@ async def play_and_kill(
     turns: Sequence[Turn],
     workload: Workload,
     instances: Sequence[Instance],
-    asker: Asker,
+    asker: LlamaAsker,
     report: Callable[[Played], None],
 ) -> tuple[Kill, list[Played]]:
     """Play one conversation; after half of its turns the engine of the last one gets SIGKILL."""
@@ -77,7 +77,7 @@ async def play_and_break(
     workload: Workload,
     instances: Sequence[Instance],
     alive: Sequence[int],
-    asker: Asker,
+    asker: LlamaAsker,
     report: Callable[[Played], None],
     end_something: Callable[[int], int],
 ) -> tuple[int, list[Played]]:

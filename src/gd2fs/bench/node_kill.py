@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gd2fs import Client
-from gd2fs.bench.asking import Asker
 from gd2fs.bench.instances import CLUSTER, Instance
 from gd2fs.bench.kill import NodeKill, middle_of, play_and_break
+from gd2fs.bench.llama_asker import LlamaAsker
 from gd2fs.bench.load import Played
 from gd2fs.bench.workload import Turn, Workload
 from gd2fs.testing.cluster import Cluster
@@ -58,7 +58,7 @@ async def play_and_kill_node(
     workload: Workload,
     instances: Sequence[Instance],
     nodes: Cluster,
-    asker: Asker,
+    asker: LlamaAsker,
     report: Callable[[Played], None],
 ) -> tuple[NodeKill, list[Played]]:
     """Play one conversation; after half of its turns the fullest node gets SIGKILL."""

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gd2fs.bench.asking import Asker
 from gd2fs.bench.board import Board, Stage
 from gd2fs.bench.children import Children
 from gd2fs.bench.instances import (
@@ -29,6 +28,7 @@ from gd2fs.bench.instances import (
     store_options,
 )
 from gd2fs.bench.kill import Kill, NodeKill, play_and_kill
+from gd2fs.bench.llama_asker import LlamaAsker
 from gd2fs.bench.load import Played, play
 from gd2fs.bench.machine import machine_facts, usable_cores
 from gd2fs.bench.measures import Arm, Pair, agreement, arm_of, ratios_of
@@ -163,7 +163,7 @@ class Run:
                 ctx=self._reference_ctx(),
                 options=private_options(0),
             )
-            async with Asker() as asker:
+            async with LlamaAsker() as asker:
                 return await make_script(
                     texts,
                     self._workload,
@@ -176,7 +176,7 @@ class Run:
         total = sum(map(len, script))
         with self._board.stage("A: private caches", total) as stage, self._children() as own:
             instances = self._start(own, ctx, private_options(self._private_cache_mib(ctx)))
-            async with Asker() as asker:
+            async with LlamaAsker() as asker:
                 return await self._measure(script, instances, asker, stage)
 
     async def _shared(
@@ -187,12 +187,12 @@ class Run:
             with self._board.stage("B: GD2FS", total) as stage:
                 node = start_node(own, memory_mib=self._setup.memory_mib)
                 instances = self._start(own, ctx, store_options(node))
-                async with Asker() as asker:
+                async with LlamaAsker() as asker:
                     arm, played = await self._measure(sessions, instances, asker, stage)
             if not rest:
                 return arm, played, None, []
             with self._board.stage("B: an engine is killed", len(rest[0])) as stage:
-                async with Asker() as asker:
+                async with LlamaAsker() as asker:
                     kill, more = await play_and_kill(
                         rest[0], self._workload, instances, asker, _reporter(stage)
                     )
@@ -210,13 +210,13 @@ class Run:
             folder = Path(tempfile.mkdtemp(dir=self._directory))
             with replicated_store(folder, memory_mib=self._setup.memory_mib) as nodes:
                 instances = self._start(own, ctx, options_of(nodes))
-                async with Asker() as asker:
+                async with LlamaAsker() as asker:
                     return await play_and_kill_node(
                         rest[0], self._workload, instances, nodes, asker, _reporter(stage)
                     )
 
     async def _measure(
-        self, script: Script, instances: list[Instance], asker: Asker, stage: Stage
+        self, script: Script, instances: list[Instance], asker: LlamaAsker, stage: Stage
     ) -> tuple[Arm, list[Played]]:
         addresses = [each.address for each in instances]
         played = await play(script, self._workload, addresses, asker, _reporter(stage))

@@ -84,7 +84,7 @@ class EngineServer:
             self.process = subprocess.Popen(
                 list(self.command),
                 cwd=self.folder,
-                env={**os.environ, **self.variables},
+                env=_rooted({**os.environ, **self.variables}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -157,3 +157,11 @@ class EngineServer:
     def _signal(self, process: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
+
+
+def _rooted(environment: dict[str, str]) -> dict[str, str]:
+    """With folders of modules that are found from wherever the server runs."""
+    if path := environment.get("PYTHONPATH"):
+        folders = [os.path.abspath(each) for each in path.split(os.pathsep) if each]
+        environment["PYTHONPATH"] = os.pathsep.join(folders)
+    return environment
