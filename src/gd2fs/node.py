@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 
 from gd2fs import _core, recovery
@@ -28,6 +29,7 @@ from gd2fs.membership.provider import Provider, core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
+from gd2fs.node_facts import node_facts
 from gd2fs.nvme import disk_line
 from gd2fs.settings import Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
@@ -47,6 +49,7 @@ class Node:
         config: NodeConfig,
         server: _core.Server,
         provider: Provider,
+        own_hash: bytes,
         state_directory: StateDirectory | None = None,
     ) -> None:
         self.config = config
@@ -57,7 +60,13 @@ class Node:
         self._admin: AdminServer | None = None
         self._advice = AdviceDesk(self._client)
         self.settings = Settings(config, server)
-        self._desk = SettingsDesk(self.settings, server)
+        facts = partial(
+            node_facts,
+            list_hash=own_hash,
+            addresses=config.advertise or server.addresses,
+            counts=server.counts,
+        )
+        self._desk = SettingsDesk(self.settings, server, {"facts": facts})
         self._rule = _rule_thread(config.rule, server) if config.rule else None
         self._is_stopping = False
 
@@ -94,7 +103,7 @@ class Node:
             server = _server_of(
                 config, listen, provider.kind, identity, own_hash, first, is_traceable
             )
-            node = cls(config, server, provider, directory)
+            node = cls(config, server, provider, own_hash, directory)
             undo.callback(node.stop)
             node._begin()
             undo.pop_all()

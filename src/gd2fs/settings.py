@@ -2,6 +2,7 @@
 
 Requests come over the wire as JSON: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value":
 VALUE}``, where VALUE null takes a setting back. A change holds at once, and until the node ends.
+The same way go questions about the node itself: ``{"do": "facts"}`` (see node_facts).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 POLL_MS = 500  # between two looks whether the node ends
 UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
+Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
+NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
 HIDDEN = ("rules", "etcd", "nvme")  # shown as tables, and field by field
 
@@ -180,9 +183,13 @@ class Settings:
 class SettingsDesk:
     """Answers requests about settings from one thread, until ``stop``."""
 
-    def __init__(self, settings: Settings, server: Server) -> None:
+    def __init__(
+        self, settings: Settings, server: Server, others: Questions = NO_QUESTIONS
+    ) -> None:
+        """``others``: what else is answered, by its word."""
         self._settings = settings
         self._server = server
+        self._others = others
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="gd2fs-settings", daemon=True)
         self._thread.start()
@@ -202,7 +209,7 @@ class SettingsDesk:
 
     def _answer(self, text: bytes) -> Mapping[str, Any]:
         try:
-            return answer(self._settings, text)
+            return answer(self._settings, text, self._others)
         except GD2FSError as error:
             return {"error": str(error), "hint": error.hint}
         except Exception as error:  # the thread's top: whoever asks has to hear something
@@ -210,13 +217,15 @@ class SettingsDesk:
             return {"error": f"{type(error).__name__}: {error}", "hint": "see the node's log"}
 
 
-def answer(settings: Settings, text: bytes) -> Mapping[str, Any]:
+def answer(settings: Settings, text: bytes, others: Questions = NO_QUESTIONS) -> Mapping[str, Any]:
     """What a request comes to. Raises InvalidRequest."""
     try:
         request = json.loads(text)
         do = request["do"]
     except (ValueError, TypeError, KeyError) as cause:
         raise InvalidRequest("that is no request", hint='`{"do": "show"}` is one') from cause
+    if isinstance(do, str) and do in others:
+        return others[do]()
     if do == "show":
         return {"settings": settings.show()}
     if do == "set" and isinstance(request.get("key"), str):

@@ -7,6 +7,7 @@ import re
 from gd2fs.errors import InvalidRequest
 
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two, with or without `B`, `iB`
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 SIZE_END = 1 << 63  # the first one that the core cannot count
 
 
@@ -31,3 +32,13 @@ def format_size(size: int) -> str | int:
         if size and size % (1 << SIZE_UNITS[unit]) == 0:
             return f"{size >> SIZE_UNITS[unit]}{unit}iB"
     return size
+
+
+def format_bytes(count: float) -> str:
+    """For people: ``1536`` is ``1.5 KiB``; whole numbers have no fraction."""
+    value = float(count)
+    for unit in UNITS:
+        if value < 1024 or unit == UNITS[-1]:
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"

@@ -20,6 +20,7 @@ from gd2fs.cli import (
     bench,
     cluster,
     config,
+    doctor,
     files,
     serve,
     status,
@@ -42,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (serve, transfer, files, advise, status, why, cluster, config, bench):
+for group in (serve, transfer, files, advise, status, why, cluster, config, doctor, bench):
     group.register(app)
 
 

@@ -20,9 +20,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from gd2fs.sizes import format_bytes as format_bytes
+
 PROGRESS_BYTES_MIN = 32 << 20  # shorter transfers end before a bar can be read
 WIDTH_MAX = 1000  # of a table that no person looks at
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Miss(Exception):
@@ -85,16 +86,6 @@ def _visible(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, see `name_text`
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
-
-
-def format_bytes(count: int) -> str:
-    """``1536`` is ``1.5 KiB``; whole numbers have no fraction."""
-    value = float(count)
-    for unit in UNITS:
-        if value < 1024 or unit == UNITS[-1]:
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
 
 
 @contextmanager

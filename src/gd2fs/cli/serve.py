@@ -21,6 +21,7 @@ from gd2fs.errors import GD2FSError, Unavailable
 from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 from gd2fs.nvme import nvme_facts
+from gd2fs.rules import RuleSet
 
 RuleOption = Annotated[
     str | None,
@@ -196,8 +197,13 @@ def serve(
     words = dict(locals())
     log_to_stderr(logging.INFO)
     rules = words.pop("context").meta.get(RULES)
-    del words["config_file"]
-    _run(NodeConfig.parse(**_joined(words), rules=rules))
+    _run(node_config(words, rules))
+
+
+def node_config(words: dict[str, Any], rules: RuleSet | None) -> NodeConfig:
+    """What a node is told by its options, the file itself left out. Raises InvalidRequest."""
+    words = {name: value for name, value in words.items() if name != "config_file"}
+    return NodeConfig.parse(**_joined(words), rules=rules)
 
 
 def _joined(words: dict[str, Any]) -> dict[str, Any]:
