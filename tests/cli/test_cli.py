@@ -234,7 +234,8 @@ def test_a_file_larger_than_all_arenas_is_refused_at_once(run, local):
 def test_the_reference_names_every_command_and_option():
     text = (Path(__file__).resolve().parents[2] / "docs/reference/cli.md").read_text("utf-8")
     commands = typer.main.get_command(app).commands
-    words = {word for command in commands.values() for p in command.params for word in p.opts}
+    shown = [p for command in commands.values() for p in command.params if not p.hidden]
+    words = {word for p in shown for word in p.opts}
 
     assert [name for name in commands if not re.search(rf"^## .*\b{name}\b", text, re.M)] == []
     assert [word for word in words if word.startswith("--") and word not in text] == []

@@ -22,6 +22,7 @@ from gd2fs.cli import (
     config,
     doctor,
     files,
+    plan,
     serve,
     status,
     transfer,
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (serve, transfer, files, advise, status, why, cluster, config, doctor, bench):
+for group in (serve, transfer, files, advise, status, why, cluster, config, doctor, plan, bench):
     group.register(app)
 
 
