@@ -39,8 +39,8 @@ help: ## this list
 	@echo "usage: make TARGET"
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
 
-deps: ## Debian's part: headers of xxhash, OpenSSL and doctest, Python's headers (installs only what is missing)
-	@PYTHON="$(PYTHON)" .ci/deps build test
+deps: ## Debian's part: headers of xxhash, OpenSSL and doctest, Python's headers, a browser for tests (installs only what is missing)
+	@PYTHON="$(PYTHON)" .ci/deps build test browser
 
 venv: $(STAMPS)/tools ## .venv with the build tools from PyPI
 
@@ -148,7 +148,7 @@ clean: ## remove what was made, but .venv
 
 $(STAMPS)/deps: .ci/deps
 	@mkdir -p $(STAMPS)
-	@PYTHON="$(PYTHON)" .ci/deps build test
+	@PYTHON="$(PYTHON)" .ci/deps build test browser
 	@touch $@
 
 $(STAMPS)/fio-deps: .ci/deps

@@ -303,6 +303,24 @@ class BoundServer {
     return list;
   }
 
+  nb::list departures(std::size_t groups_max) const {
+    const std::shared_ptr<Server> server = running();
+    std::vector<DepartureGroup> groups;
+    {
+      GilReleased released;
+      groups = server->departures(groups_max);
+    }
+    nb::list list;
+    for (const DepartureGroup& each : groups) {
+      list.append(nb::make_tuple(each.first_ms, each.last_ms, std::string(cause_name(each.cause)),
+                                 std::string(policy_name(each.policy)),
+                                 nb::bytes(each.name_space.data(), each.name_space.size()),
+                                 nb::bytes(each.for_whom.data(), each.for_whom.size()), each.pieces,
+                                 each.bytes));
+    }
+    return list;
+  }
+
   std::optional<std::pair<std::uint64_t, nb::bytes>> next_question(std::int64_t timeout_ms) {
     const std::shared_ptr<Server> server = server_copy();
     if (!server) return {};
@@ -539,6 +557,7 @@ void bind_server(nb::module_& module) {
       .def("set_move_rate", &BoundServer::set_move_rate, nb::arg("bytes_per_s"))
       .def("set_nvme_rate", &BoundServer::set_nvme_rate, nb::arg("bytes_per_s"))
       .def("spaces", &BoundServer::spaces)
+      .def("departures", &BoundServer::departures)
       .def("next_question", &BoundServer::next_question, nb::arg("timeout_ms"))
       .def("answer", &BoundServer::answer, nb::arg("number"), nb::arg("text"))
       .def("next_cases", &BoundServer::next_cases, nb::arg("timeout_ms"), nb::arg("count_max"))

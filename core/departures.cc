@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "eviction/space.h"
+#include "name.h"
 #include "piece.h"
 
 namespace gd2fs {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t STEP = 4096;      // entries looked at under one hold of the lock
 constexpr std::size_t NAMES_MAX = 256;  // the ones after these are not told apart
+constexpr std::int64_t GROUP_MS = 10'000;
 
 std::int64_t realtime_ms() noexcept {
   timespec now{};
@@ -24,6 +26,19 @@ std::int64_t realtime_ms() noexcept {
 std::array<std::uint64_t, 2> hash_of(std::string_view name) noexcept {
   const XXH128_hash_t hash = XXH3_128bits(name.data(), name.size());
   return {hash.low64, hash.high64};
+}
+
+/// The node's own doing, or its disk's: no call, no move and no newer bytes took it.
+bool is_own(Cause cause) noexcept {
+  switch (cause) {
+    case Cause::evicted:
+    case Cause::over_quota:
+    case Cause::expired:
+    case Cause::corrupt:
+    case Cause::not_demoted:
+    case Cause::disk_lost: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -64,6 +79,8 @@ void Departures::note(std::string_view name, std::uint64_t chunk, std::uint64_t 
               .cause = reason.cause,
               .policy = policy};
   const std::lock_guard lock(mutex_);
+  if (is_own(reason.cause))
+    entry.name_space = number_of(namespace_of(name, !name.starts_with('/')));
   entry.for_whom = number_of(reason.for_whom);
   ring_[next_] = entry;
   if (++next_ < ring_.size()) return;
@@ -71,11 +88,49 @@ void Departures::note(std::string_view name, std::uint64_t chunk, std::uint64_t 
   is_full_ = true;
 }
 
-// In steps: those who note are not kept waiting for a walk through all of it. What is overwritten
-// meanwhile is as if it had been before.
 std::vector<Departure> Departures::find(std::string_view name, std::size_t count_max) const {
   const auto hash = hash_of(name);
   std::vector<Departure> found;
+  if (count_max == 0) return found;
+  walk([&](const Entry& entry) {
+    if (entry.hash != hash) return true;
+    found.push_back({entry.when_ms, entry.cause, entry.policy, entry.chunk, entry.tag, entry.bytes,
+                     names_[entry.for_whom]});
+    return found.size() < count_max;
+  });
+  return found;
+}
+
+std::vector<DepartureGroup> Departures::recent(std::size_t groups_max) const {
+  std::vector<DepartureGroup> groups;
+  std::vector<Entry> newest;  // of each group
+  walk([&](const Entry& entry) {
+    if (!is_own(entry.cause)) return true;
+    const auto is_like = [&](const Entry& each) {
+      return each.cause == entry.cause && each.policy == entry.policy &&
+             each.name_space == entry.name_space && each.for_whom == entry.for_whom &&
+             each.when_ms - entry.when_ms < GROUP_MS;
+    };
+    const auto found = std::find_if(newest.rbegin(), newest.rend(), is_like);
+    if (found != newest.rend()) {
+      DepartureGroup& group = groups[static_cast<std::size_t>(newest.rend() - found) - 1];
+      group.first_ms = entry.when_ms;
+      ++group.pieces;
+      group.bytes += entry.bytes;
+      return true;
+    }
+    if (groups.size() == groups_max) return false;
+    newest.push_back(entry);
+    groups.push_back({entry.when_ms, entry.when_ms, entry.cause, entry.policy,
+                      names_[entry.name_space], names_[entry.for_whom], 1, entry.bytes});
+    return true;
+  });
+  return groups;
+}
+
+// In steps: those who note are not kept waiting for a walk through all of it. What is overwritten
+// meanwhile is as if it had been before.
+void Departures::walk(const Visit& visit) const {
   std::size_t end = 0, kept = 0;
   for (std::size_t back = 1; back == 1 || back <= kept;) {
     const std::lock_guard lock(mutex_);
@@ -84,15 +139,10 @@ std::vector<Departure> Departures::find(std::string_view name, std::size_t count
       kept = is_full_ ? ring_.size() : next_;
     }
     const std::size_t step_ends = std::min(back + STEP, kept + 1);
-    for (; back < step_ends && found.size() < count_max; ++back) {
-      const Entry& entry = ring_[(end - back) % ring_.size()];
-      if (entry.hash != hash) continue;
-      found.push_back({entry.when_ms, entry.cause, entry.policy, entry.chunk, entry.tag,
-                       entry.bytes, names_[entry.for_whom]});
-    }
-    if (kept == 0 || found.size() == count_max) break;
+    for (; back < step_ends; ++back)
+      if (!visit(ring_[(end - back) % ring_.size()])) return;
+    if (kept == 0) return;
   }
-  return found;
 }
 
 std::int64_t Departures::since_ms() const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -50,6 +51,15 @@ struct Departure {
   std::string for_whom;
 };
 
+/// Departures of one kind that followed each other within GROUP_MS.
+struct DepartureGroup {
+  std::int64_t first_ms = 0, last_ms = 0;  // CLOCK_REALTIME
+  Cause cause = Cause::ending;
+  PolicyKind policy = PolicyKind::lru;
+  std::string name_space, for_whom;
+  std::uint64_t pieces = 0, bytes = 0;
+};
+
 class Departures {
  public:
   explicit Departures(std::size_t count_max);
@@ -59,6 +69,8 @@ class Departures {
             PolicyKind policy, const Reason& reason);
   /// Of this name, the newest first, at most `count_max`.
   std::vector<Departure> find(std::string_view name, std::size_t count_max) const;
+  /// What the node itself let go, nobody having asked for it: the newest groups first.
+  std::vector<DepartureGroup> recent(std::size_t groups_max) const;
   /// Since when all are there, CLOCK_REALTIME in ms: earlier ones may have been overwritten.
   std::int64_t since_ms() const;
   bool has_forgotten() const;
@@ -70,9 +82,12 @@ class Departures {
     std::uint64_t chunk = 0, tag = 0, bytes = 0;
     Cause cause = Cause::ending;
     PolicyKind policy = PolicyKind::lru;
-    std::uint16_t for_whom = 0;
+    std::uint16_t name_space = 0, for_whom = 0;
   };
+  using Visit = std::function<bool(const Entry&)>;  // false: no more
 
+  /// The newest first.
+  void walk(const Visit& visit) const;
   std::uint16_t number_of(std::string_view name_space);
 
   const std::int64_t started_ms_;

@@ -219,6 +219,10 @@ Status Server::set_rules(std::string_view name_space, const NamespaceRules& rule
 
 std::vector<Store::SpaceCounts> Server::spaces() const { return state_->node.store->spaces(); }
 
+std::vector<DepartureGroup> Server::departures(std::size_t groups_max) const {
+  return state_->node.store->departures().recent(groups_max);
+}
+
 void Server::set_move_rate(std::uint64_t bytes_per_s) {
   state_->node.move_bytes_per_s.store(std::max<std::uint64_t>(bytes_per_s, 1));
 }

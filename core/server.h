@@ -103,6 +103,8 @@ class Server {
   /// full: too many have some.
   Status set_rules(std::string_view name_space, const NamespaceRules& rules);
   std::vector<Store::SpaceCounts> spaces() const;
+  /// What the node let go lately, the newest groups first.
+  std::vector<DepartureGroup> departures(std::size_t groups_max) const;
   /// What the node's own moves take at most, 1 or more.
   void set_move_rate(std::uint64_t bytes_per_s);
   /// What is written to its disks takes at most; 0: no limit.

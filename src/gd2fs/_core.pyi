@@ -511,6 +511,13 @@ class Server:
         """Of each namespace with rules, and first of all others (without a name): bytes in memory,
         pinned and on disk, and the quotas of memory and disk, 0 without one."""
 
+    def departures(
+        self, groups_max: int
+    ) -> list[tuple[int, int, str, str, bytes, bytes, int, int]]:
+        """What the node itself let go lately, the newest first, in groups that lie within 10 s:
+        first and last in ms since 1970, cause, policy, namespace, the namespace whose write needed
+        the room (empty: none), pieces, bytes."""
+
     def next_question(self, timeout_ms: int) -> tuple[int, bytes] | None:
         """The next request about settings, by number and text, which waits for ``answer``."""
 

@@ -1,9 +1,10 @@
 """Admin: the small HTTP side of a node, for probes and for Prometheus. No bytes of the cache.
 
-GET /healthz   200 while the process lives
-GET /readyz    200 while the node serves, else 503 and why not
-GET /metrics   the counts
+GET  /healthz    200 while the process lives
+GET  /readyz     200 while the node serves, else 503 and why not
+GET  /metrics    the counts
 POST /v1/advise  what shall be in memory, in the whole cluster (see advice_desk)
+and the dashboard with what it asks for (see dashboard/routes)
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import uvicorn
 from starlette.applications import Starlette
@@ -64,9 +65,12 @@ class AdminServer:
 
 
 def make_app(
-    collector: metrics.NodeCollector, why_not_ready: Callable[[], str], desk: AdviceDesk
+    collector: metrics.NodeCollector,
+    why_not_ready: Callable[[], str],
+    desk: AdviceDesk,
+    more: Sequence[Route] = (),
 ) -> Starlette:
-    """Build the routes. ``why_not_ready`` answers an empty text when the node serves."""
+    """Build the routes, and ``more``. ``why_not_ready`` is an empty text when the node serves."""
 
     def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -86,6 +90,7 @@ def make_app(
         routes=[
             *(Route(path, answer) for path, answer in routes.items()),
             Route("/v1/advise", advise, methods=["POST"]),
+            *more,
         ]
     )
 

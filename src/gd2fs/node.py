@@ -20,6 +20,7 @@ from gd2fs.admin import AdminServer, make_app
 from gd2fs.advice_desk import AdviceDesk
 from gd2fs.client import Client
 from gd2fs.config import NodeConfig
+from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
 from gd2fs.membership.etcd import EtcdJoin, EtcdProvider
@@ -30,8 +31,10 @@ from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
 from gd2fs.node_facts import node_facts
+from gd2fs.node_report import Reporter
 from gd2fs.nvme import disk_line
-from gd2fs.settings import Settings, SettingsDesk
+from gd2fs.overview_desk import IdlingWatch, OverviewDesk
+from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
@@ -66,7 +69,12 @@ class Node:
             addresses=config.advertise or server.addresses,
             counts=server.counts,
         )
-        self._desk = SettingsDesk(self.settings, server, {"facts": facts})
+        self._overview = IdlingWatch(self._client, seen_by=self.name)
+        reporter = Reporter(
+            server.counts, server.spaces, server.departures, provider, rung=server.rung
+        )
+        questions: Questions = {"facts": facts, "report": reporter.report}
+        self._desk = SettingsDesk(self.settings, server, questions)
         self._rule = _rule_thread(config.rule, server) if config.rule else None
         self._is_stopping = False
 
@@ -161,6 +169,7 @@ class Node:
         if self._admin:
             self._admin.stop()
         self._advice.close()
+        self._overview.close()
         self.provider.leave()
         if self._state_directory:
             self._state_directory.leave()
@@ -182,7 +191,9 @@ class Node:
         if self.config.admin:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
             collector = NodeCollector(self.counts, labels, self.provider, self._server.spaces)
-            app = make_app(collector, self.why_not_ready, self._advice)
+            desk = OverviewDesk(self._overview.look)
+            more = dashboard_routes(desk, self._client, Page.load())
+            app = make_app(collector, self.why_not_ready, self._advice, more)
             self._admin = AdminServer(app, self.config.admin)
         self.provider.join(self._server, self._moves_left)
 

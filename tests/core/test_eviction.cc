@@ -491,6 +491,26 @@ TEST_CASE(
   CHECK(departures.since_ms() >= found[1].when_ms);
 }
 
+TEST_CASE("what a node lets go by itself is told in groups, the newest first") {
+  using namespace std::string_literals;
+  Departures departures(8);
+  departures.note("/chat/a", 0, 1, 10, PolicyKind::lru, {Cause::evicted, "batch"});
+  departures.note("chat\0key"s, 0, 2, 20, PolicyKind::lru, {Cause::evicted, "batch"});
+  departures.note("/chat/b", 0, 3, 30, PolicyKind::lru, {Cause::dropped});
+  departures.note("/other/a", 0, 4, 40, PolicyKind::s3_fifo, {Cause::expired});
+
+  const auto groups = departures.recent(10);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].name_space == "other");
+  CHECK(groups[0].cause == Cause::expired);
+  CHECK(groups[1].name_space == "chat");
+  CHECK(groups[1].for_whom == "batch");
+  CHECK(groups[1].pieces == 2);
+  CHECK(groups[1].bytes == 30);
+  CHECK(groups[1].first_ms <= groups[1].last_ms);
+  CHECK(departures.recent(1).size() == 1);
+}
+
 TEST_CASE("an eviction says by which policy and for which namespace") {
   const auto store = open_store(16 * MiB);
   REQUIRE(store->set_rules("ns", with_policy(PolicyKind::s3_fifo)) == Status::ok);

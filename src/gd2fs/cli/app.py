@@ -25,6 +25,7 @@ from gd2fs.cli import (
     plan,
     serve,
     status,
+    top,
     transfer,
     why,
 )
@@ -44,7 +45,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (serve, transfer, files, advise, status, why, cluster, config, doctor, plan, bench):
+GROUPS = (serve, transfer, files, advise, status, top, why, cluster, config, doctor, plan, bench)
+for group in GROUPS:
     group.register(app)
 
 

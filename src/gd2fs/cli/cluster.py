@@ -22,6 +22,7 @@ from gd2fs.membership.etcd_keys import EtcdKeys
 from gd2fs.membership.etcd_link import EtcdLink, EtcdSettings
 from gd2fs.membership.replicas import check_copies, check_namespace
 from gd2fs.membership.state import SETTINGS
+from gd2fs.operating import begin_drain, is_listed
 
 ETCD_TIMEOUT_S = 3.0
 POLL_S = 0.2
@@ -165,8 +166,7 @@ def drain(
     """Have a node hand over all it has to the others, and leave; return when it has left."""
     start_s = time.monotonic()
     with Client(cp, cluster=cluster, transport=transport) as client:
-        _check_heirs(client.cluster(), node)
-        client.drain(node)
+        begin_drain(client, node)
         with count_of(f"draining {node}") as show:
             _watch(client, node, show, start_s + timeout)
     seconds = time.monotonic() - start_s
@@ -176,23 +176,8 @@ def drain(
         print_note(f"{node} has left, after {seconds:.1f} s")
 
 
-def _check_heirs(now: ClusterStatus, node: str) -> None:
-    heirs = [
-        each for each in now.nodes if each.state in ("joining", "active") and each.name != node
-    ]
-    if not _is_listed(now, node):
-        raise InvalidRequest(
-            f"no node `{node}` in this cluster", hint="`gd2fs cluster status` lists them"
-        )
-    if now.provider != "static" and not heirs:
-        raise InvalidRequest(
-            f"there is no other node to take what `{node}` has",
-            hint="start another one first, or end this one with SIGTERM",
-        )
-
-
 def _watch(client: Client, node: str, show: Callable[[int], None], end_s: float) -> None:
-    while _is_listed(client.cluster(), node):
+    while is_listed(client.cluster(), node):
         if time.monotonic() >= end_s:
             raise Unavailable(
                 f"{node} has not left yet", hint="it goes on; look with `gd2fs cluster status`"
@@ -201,10 +186,6 @@ def _watch(client: Client, node: str, show: Callable[[int], None], end_s: float)
             if each.name == node and each.state == "draining":
                 show(each.moves_left + each.records_left)
         time.sleep(POLL_S)
-
-
-def _is_listed(now: ClusterStatus, node: str) -> bool:
-    return any(each.name == node and each.state != "gone" for each in now.nodes)
 
 
 # ---- replicas ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,8 @@ from gd2fs.answers import NodeReply
 from gd2fs.cli.output import print_json, print_note, print_warning, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 from gd2fs.config_file import as_toml
-from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
+from gd2fs.errors import InvalidRequest, Unavailable
+from gd2fs.operating import change_setting, fault_of, settings_in
 
 LIBRARY = Path("lib", "libgd2fs.so")
 
@@ -100,13 +101,13 @@ def show(
     with Client(cp, cluster=cluster, transport=transport) as client:
         replies = client.settings({"do": "show"}, node=node)
     if as_json:
-        print_json({"nodes": {each.node: _told(each) for each in replies}})
+        print_json({"nodes": {each.node: settings_in(each) for each in replies}})
         return
-    told = [each for each in replies if _told(each) is not None]
+    told = [each for each in replies if settings_in(each) is not None]
     for at, each in enumerate(told):
         if len(replies) > 1:
             print("\n" * (at > 0) + f"# node {printable(each.node)}")
-        print(as_toml(_told(each) or {}), end="")
+        print(as_toml(settings_in(each) or {}), end="")
     _warn_of_silent(replies)
     if not told:
         raise Unavailable("no node has said what it is set to", hint="look with `gd2fs status`")
@@ -122,7 +123,7 @@ def change(
     transport: TransportOption = None,
 ) -> None:
     """Change a setting of running nodes. It holds at once, and until they end."""
-    _change({"do": "set", "key": key, "value": value}, node, as_json, cp, cluster, transport)
+    _change(key, value, node, as_json, cp, cluster, transport)
 
 
 def unset(
@@ -134,11 +135,12 @@ def unset(
     transport: TransportOption = None,
 ) -> None:
     """Take a setting of running nodes back: from now on it is as if no file had named it."""
-    _change({"do": "set", "key": key, "value": None}, node, as_json, cp, cluster, transport)
+    _change(key, None, node, as_json, cp, cluster, transport)
 
 
 def _change(
-    request: dict[str, Any],
+    key: str,
+    value: str | None,
     node: str,
     as_json: bool,
     cp: str | None,
@@ -146,43 +148,26 @@ def _change(
     transport: str | None,
 ) -> None:
     with Client(cp, cluster=cluster, transport=transport) as client:
-        replies = client.settings(request, node=node)
-    done = [each.node for each in replies if _told(each) is not None]
+        changed = change_setting(client, key, value, node=node)
     if as_json:
-        print_json({"key": request["key"], "value": request["value"], "nodes": sorted(done)})
-    elif done:
-        names = ", ".join(printable(each) for each in sorted(done))
-        print_note(f"{_said(request['key'], request['value'])}: {names}")
-    for each in replies:
-        for text in each.value.get("warnings", ()) if each.value else ():
-            print_warning(f"{each.node}: {text}")
-    if len(done) == len(replies):
+        print_json({"key": key, "value": value, "nodes": changed.done})
+    elif changed.done:
+        names = ", ".join(printable(each) for each in changed.done)
+        print_note(f"{_said(key, value)}: {names}")
+    for text in changed.warnings:
+        print_warning(text)
+    if not changed.refused:
         return
-    _warn_of_silent([each for each in replies if done and each.node not in done])
-    raise _fault_of(next(each for each in replies if each.node not in done))
+    _warn_of_silent(changed.refused if changed.done else ())
+    raise fault_of(changed.refused[0])
 
 
 def _said(key: str, value: str | None) -> str:
     return f"unset {key}" if value is None else f"{key} = {json.dumps(value)}"
 
 
-def _told(reply: NodeReply) -> dict[str, Any] | None:
-    return reply.value.get("settings") if reply.value else None
-
-
-def _fault_of(reply: NodeReply) -> GD2FSError:
-    if reply.value and "error" in reply.value:
-        return InvalidRequest(
-            f"{reply.node}: {reply.value['error']}", hint=str(reply.value.get("hint", ""))
-        )
-    return Unavailable(
-        f"{reply.node} was not changed: {reply.fault}",
-        hint="give its file the same, or repeat this once it answers",
-    )
-
-
 def _warn_of_silent(replies: Sequence[NodeReply]) -> None:
     for each in replies:
-        if _told(each) is None:
+        if settings_in(each) is None:
             fault = each.value.get("error", "") if each.value else each.fault
             print_warning(f"{each.node}: {fault}")
