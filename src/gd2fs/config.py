@@ -18,6 +18,8 @@ from gd2fs.membership import (
     parse_replicas,
 )
 from gd2fs.membership.etcd_link import EtcdSettings, parse_endpoints
+from gd2fs.membership.kubernetes_link import ACCOUNT, KubernetesSettings
+from gd2fs.membership.kubernetes_names import PLAIN
 from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
 from gd2fs.nvme import Nvme, parse_places
 from gd2fs.rules import RuleSet
@@ -200,8 +202,8 @@ RAMP_S_MAX = 86_400.0
 class NodeConfig:
     """What one node is told at its start, checked.
 
-    ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers`` or ``etcd`` it is alone.
-    ``lease_s``, ``ramp_s``, ``weight`` and ``state_dir`` are for ``etcd``. ``replicas`` None: one
+    ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers``, ``etcd`` or ``kubernetes`` it
+    is alone. ``lease_s``, ``ramp_s`` and ``weight`` are for the latter two. ``replicas`` None: one
     copy, or what the cluster keeps.
     """
 
@@ -221,6 +223,7 @@ class NodeConfig:
     move_bytes_per_s: int = MOVE_RATE_DEFAULT
     replicas: Replicas | None = None
     etcd: EtcdSettings | None = None
+    kubernetes: KubernetesSettings | None = None
     lease_s: int = LEASE_S_DEFAULT
     ramp_s: float = RAMP_S_DEFAULT
     weight: int = WEIGHT_DEFAULT
@@ -279,6 +282,7 @@ class NodeConfig:
         move_rate: str | None = None,
         replicas: str | None = None,
         etcd: EtcdSettings | None = None,
+        kubernetes: KubernetesSettings | None = None,
         lease_s: int = LEASE_S_DEFAULT,
         ramp_s: float = RAMP_S_DEFAULT,
         weight: int = WEIGHT_DEFAULT,
@@ -314,6 +318,7 @@ class NodeConfig:
             move_bytes_per_s=parse_bytes(move_rate) if move_rate else MOVE_RATE_DEFAULT,
             replicas=parse_replicas(replicas) if replicas is not None else None,
             etcd=etcd,
+            kubernetes=kubernetes,
             lease_s=lease_s,
             ramp_s=ramp_s,
             weight=weight,
@@ -329,11 +334,13 @@ class NodeConfig:
         )
 
     def _check_membership(self) -> None:
-        if self.etcd and self.peers:
+        ways = {"peers": self.peers, "etcd": self.etcd, "kubernetes": self.kubernetes}
+        given = [f"`--{name}`" for name, way in ways.items() if way]
+        if len(given) > 1:
             raise InvalidRequest(
-                "both `--peers` and `--etcd` are given", hint="a cluster has one of them"
+                f"both {given[0]} and {given[1]} are given", hint="a cluster has one of them"
             )
-        if self.etcd and not self.name and not self.state_dir:
+        if (self.etcd or self.kubernetes) and not self.name and not self.state_dir:
             raise InvalidRequest(
                 "this node has no name", hint="pass `--name NAME`, or `--state-dir` to keep one in"
             )
@@ -383,6 +390,41 @@ def etcd_settings(
         cert=cert or "",
         key=key or "",
     )
+
+
+def kubernetes_settings(
+    namespace: str | None,
+    *,
+    api: str | None = None,
+    account: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> KubernetesSettings | None:
+    """How the API of Kubernetes is reached; ``GD2FS_KUBERNETES`` is the namespace by default. None
+    when there is none. The API is where a pod is told that it is.
+
+    Raises:
+        InvalidRequest: It is no name of a namespace, or the API is nowhere.
+    """
+    name = environment.get("GD2FS_KUBERNETES", "") if namespace is None else namespace
+    if not name:
+        return None
+    if not PLAIN.fullmatch(name):
+        raise InvalidRequest(
+            f"`{name}` is no namespace of Kubernetes", hint="lower-case letters, digits and `-`"
+        )
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not api and not host:
+        raise InvalidRequest(
+            "this is no pod of Kubernetes: `KUBERNETES_SERVICE_HOST` is not set",
+            hint="say where the API is with `--kubernetes-api https://HOST:PORT`",
+        )
+    where = api or f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    scheme, separator, address = where.rstrip("/").partition("://")
+    if scheme not in ("http", "https") or not separator:
+        raise InvalidRequest(f"`{where}` is no URL", hint="write `https://HOST:PORT`")
+    parse_address(address)
+    return KubernetesSettings(name, f"{scheme}://{address}", account or ACCOUNT)
 
 
 def cluster_name(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

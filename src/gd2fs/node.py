@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from gd2fs import _core, recovery
 from gd2fs.admin import AdminServer, make_app
@@ -23,8 +24,10 @@ from gd2fs.config import NodeConfig
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
-from gd2fs.membership.etcd import EtcdJoin, EtcdProvider
+from gd2fs.membership.etcd import EtcdProvider
 from gd2fs.membership.identity import Identity, StateDirectory, boot_now
+from gd2fs.membership.kubernetes import KubernetesProvider
+from gd2fs.membership.leased import LeasedProvider, Place
 from gd2fs.membership.peers import LIST_HASH_BYTES
 from gd2fs.membership.provider import Provider, core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
@@ -97,7 +100,7 @@ class Node:
         Raises:
             InvalidRequest: An address, the arena or the place in the cluster cannot be had, or a
                 peer was given another list. Nothing is left running.
-            Unavailable: etcd does not answer.
+            Unavailable: What keeps the membership does not answer.
         """
         if config.rule:
             load_rule(config.rule)  # before anything is started
@@ -233,7 +236,7 @@ def _provider_of(
     is_ended: threading.Event | None,
 ) -> tuple[Provider, Identity, bytes]:
     """How this node is a member, who it is, and what nodes of one cluster have in common."""
-    if config.etcd is None:
+    if config.etcd is None and config.kubernetes is None:
         peers = list(config.peers) or [_alone(config, listen)]
         me = find_self(peers, name=config.name, addresses=config.advertise or listen)
         replicas = config.replicas or ONE_COPY
@@ -242,19 +245,23 @@ def _provider_of(
         return provider, identity, list_hash(peers, replicas)
     identity = _identity(config.name, directory)
     away_ms = None if identity.away_s is None else int(identity.away_s * 1000)
-    etcd = EtcdProvider(
-        config.etcd,
-        cluster=config.cluster,
-        name=identity.name,
-        addresses=_reachable(config, listen),
-        boot=identity.boot,
-        join=EtcdJoin(
-            config.lease_s, config.ramp_s, config.weight, config.replicas, away_ms=away_ms
-        ),
-        is_ended=is_ended,
-    )
-    text = f"etcd\n{config.cluster}".encode()
-    return etcd, identity, hashlib.blake2b(text, digest_size=LIST_HASH_BYTES).digest()
+    place = Place(config.lease_s, config.ramp_s, config.weight, config.replicas, away_ms)
+    who: dict[str, Any] = {
+        "cluster": config.cluster,
+        "name": identity.name,
+        "addresses": _reachable(config, listen),
+        "boot": identity.boot,
+        "place": place,
+        "is_ended": is_ended,
+    }
+    if config.etcd:
+        text = f"etcd\n{config.cluster}"
+        leased: LeasedProvider = EtcdProvider(config.etcd, **who)
+    else:
+        assert config.kubernetes is not None
+        text = f"kubernetes\n{config.kubernetes.namespace}\n{config.cluster}"
+        leased = KubernetesProvider(config.kubernetes, **who)
+    return leased, identity, hashlib.blake2b(text.encode(), digest_size=LIST_HASH_BYTES).digest()
 
 
 def _identity(name: str | None, directory: StateDirectory | None) -> Identity:

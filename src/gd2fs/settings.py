@@ -30,7 +30,7 @@ UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
 Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
 NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
-HIDDEN = ("rules", "etcd", "nvme")  # shown as tables, and field by field
+HIDDEN = ("rules", "etcd", "kubernetes", "nvme")  # shown as tables, and field by field
 
 
 class Server(Protocol):
@@ -254,6 +254,10 @@ def options_of(config: NodeConfig) -> dict[str, Any]:
         for name in ("user", "ca", "cert", "key"):
             if getattr(config.etcd, name):
                 options[f"etcd_{name}"] = getattr(config.etcd, name)
+    if config.kubernetes:
+        options["kubernetes"] = config.kubernetes.namespace
+        options["kubernetes_api"] = config.kubernetes.api
+        options["kubernetes_account"] = config.kubernetes.account
     return options | _nvme_options(config.nvme)
 
 

@@ -1,28 +1,32 @@
-"""A real etcd for the tests of membership, and nodes in it that are nothing but members."""
+"""Stores of the membership for its tests, each of them shared or of a test's own."""
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Iterator
 
 import pytest
-from membership.recorded_core import RecordedCore
+from membership.members import Members
+from membership.stores import STORES, EtcdStore, KubernetesStore, Store
 
-from gd2fs.membership.etcd import EtcdJoin, EtcdProvider
-from gd2fs.membership.etcd_link import EtcdSettings
 from gd2fs.testing.etcd import EtcdServer
-
-LEASE_S = 2
-_numbers = itertools.count(1)
-_boots = itertools.count(time.time_ns() // 1000)
 
 
 @pytest.fixture(scope="session")
-def shared_etcd(tmp_path_factory) -> Iterator[EtcdServer]:
+def etcd_store(tmp_path_factory) -> Iterator[EtcdStore]:
+    with EtcdStore(tmp_path_factory.mktemp("etcd")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def kubernetes_store(tmp_path_factory) -> Iterator[KubernetesStore]:
+    with KubernetesStore(tmp_path_factory.mktemp("kubernetes")) as store:
+        yield store
+
+
+@pytest.fixture
+def shared_etcd(etcd_store) -> EtcdServer:
     """One that no test may end: take a cluster of your own in it."""
-    with EtcdServer(str(tmp_path_factory.mktemp("etcd"))) as server:
-        yield server
+    return etcd_store.server
 
 
 @pytest.fixture
@@ -32,49 +36,28 @@ def own_etcd(tmp_path) -> Iterator[EtcdServer]:
         yield server
 
 
-class Members:
-    """Providers of one cluster, each with a core that remembers. Ended with the test."""
+@pytest.fixture(params=list(STORES))
+def store(request) -> Store:
+    """Each of them in turn, one that no test may end."""
+    return request.getfixturevalue(f"{request.param}_store")
 
-    def __init__(self, settings: EtcdSettings) -> None:
-        self.settings = settings
-        self.cluster = f"c{next(_numbers)}/x"
-        self._started: list[EtcdProvider] = []
 
-    def provider(self, name: str, *, boot: int = 0, **join) -> EtcdProvider:
-        """One that has not joined yet."""
-        port = 7000 + len(self._started)
-        provider = EtcdProvider(
-            self.settings,
-            cluster=self.cluster,
-            name=name,
-            addresses=(f"127.0.0.1:{port}",),
-            boot=boot or next(_boots),
-            join=EtcdJoin(**({"lease_s": LEASE_S, "ramp_s": 0.0} | join)),
-        )
-        self._started.append(provider)
-        return provider
-
-    def start(self, name: str, **join) -> tuple[EtcdProvider, RecordedCore]:
-        """One that has joined."""
-        provider, core = self.provider(name, **join), RecordedCore()
-        provider.first_map()
-        provider.join(core, lambda: 0)
-        return provider, core
-
-    def end(self) -> None:
-        for provider in self._started:
-            provider.leave()
+@pytest.fixture(params=list(STORES))
+def own_store(request, tmp_path) -> Iterator[Store]:
+    """Each of them in turn, to be stopped and started."""
+    with STORES[request.param](tmp_path) as store:
+        yield store
 
 
 @pytest.fixture
-def members(shared_etcd) -> Iterator[Members]:
-    group = Members(EtcdSettings((shared_etcd.endpoint,)))
+def members(store) -> Iterator[Members]:
+    group = Members(store)
     yield group
     group.end()
 
 
 @pytest.fixture
-def own_members(own_etcd) -> Iterator[Members]:
-    group = Members(EtcdSettings((own_etcd.endpoint,)))
+def own_members(own_store) -> Iterator[Members]:
+    group = Members(own_store)
     yield group
     group.end()

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from gd2fs.membership.etcd_follower import boottime_ms
+from gd2fs.membership.boottime import boottime_ms
 from gd2fs.membership.provider import CoreNode
 
 PATIENCE_S = 20.0

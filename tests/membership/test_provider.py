@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from membership.members import Members
 from membership.recorded_core import RecordedCore
+from membership.stores import STORES
 
 from gd2fs.membership import Peer, Replicas
 from gd2fs.membership.state import NodeState
@@ -14,12 +16,13 @@ pytestmark = pytest.mark.slow
 TWO_COPIES = Replicas(2, (("kv", 3),))
 
 
-@pytest.fixture(params=["static", "etcd"])
+@pytest.fixture(params=["static", *STORES])
 def provider(request):
     """One of a node `a` that is alone."""
-    if request.param == "etcd":
-        group = request.getfixturevalue("members")
+    if request.param in STORES:
+        group = Members(request.getfixturevalue(f"{request.param}_store"))
         yield group.provider("a", replicas=TWO_COPIES)
+        group.end()
         return
     me = Peer("a", (f"127.0.0.1:{free_ports(1)[0]}",))
     one = StaticProvider(cluster="c", me=me, peers=[me], replicas=TWO_COPIES)

@@ -14,17 +14,25 @@ from rich.table import Table
 from gd2fs import Client, NodeStatus
 from gd2fs.answers import ClusterStatus, MapNode
 from gd2fs.cli.etcd import EtcdCaOption, EtcdCertOption, EtcdKeyOption, EtcdOption, EtcdUserOption
+from gd2fs.cli.kubernetes import (
+    KubernetesAccountOption,
+    KubernetesApiOption,
+    KubernetesOption,
+)
 from gd2fs.cli.output import WIDTH_MAX, count_of, print_json, print_note, printable
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
-from gd2fs.config import cluster_name, etcd_settings
+from gd2fs.config import cluster_name, etcd_settings, kubernetes_settings
 from gd2fs.errors import InvalidRequest, Unavailable
 from gd2fs.membership.etcd_keys import EtcdKeys
 from gd2fs.membership.etcd_link import EtcdLink, EtcdSettings
+from gd2fs.membership.kubernetes_keys import KubernetesKeys
+from gd2fs.membership.kubernetes_leases import KubernetesLeases
+from gd2fs.membership.kubernetes_link import KubernetesLink, KubernetesSettings
 from gd2fs.membership.replicas import check_copies, check_namespace
 from gd2fs.membership.state import SETTINGS
 from gd2fs.operating import begin_drain, is_listed
 
-ETCD_TIMEOUT_S = 3.0
+STORE_TIMEOUT_S = 3.0
 POLL_S = 0.2
 DRAIN_S_DEFAULT = 3600.0
 TRIES_MAX = 8  # to change the settings while others do
@@ -81,17 +89,21 @@ def status(
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
     etcd_key: EtcdKeyOption = None,
+    kubernetes: KubernetesOption = None,
+    kubernetes_api: KubernetesApiOption = None,
+    kubernetes_account: KubernetesAccountOption = None,
 ) -> None:
     """Show the map: its epoch, who made it, every node's state, and what is yet to move.
 
-    What a lease has to live is asked of etcd, when that is named.
+    What a lease has to live is asked of etcd or Kubernetes, when that is named.
     """
-    settings = etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key)
+    at_etcd = etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key)
+    pod = kubernetes_settings(kubernetes, api=kubernetes_api, account=kubernetes_account)
     with Client(cp, cluster=cluster, transport=transport) as client:
         told = {each.name: each for each in client.ping()}
         now = client.cluster()
         name = client.config.cluster
-    leases = _leases(settings, name) if settings and now.provider == "etcd" else {}
+    leases = _leases(now.provider, at_etcd, pod, name)
     rows = [Row(node, told.get(node.name), leases.get(node.name)) for node in now.nodes]
     if as_json:
         print_json(
@@ -109,10 +121,20 @@ def status(
     _print(name, now, rows)
 
 
-def _leases(settings: EtcdSettings, cluster: str) -> dict[str, int]:
-    keys = EtcdKeys(EtcdLink(settings, ETCD_TIMEOUT_S), cluster)
-    nodes = keys.snapshot().nodes
-    return {name: keys.lease_ttl_s(key.lease) for name, key in nodes.items() if key.lease}
+def _leases(
+    provider: str, etcd: EtcdSettings | None, pod: KubernetesSettings | None, cluster: str
+) -> dict[str, int]:
+    """What they have to live, in seconds, as far as that can be asked."""
+    if provider == "etcd" and etcd:
+        keys = EtcdKeys(EtcdLink(etcd, STORE_TIMEOUT_S), cluster)
+        nodes = keys.snapshot().nodes
+        return {name: keys.lease_ttl_s(key.lease) for name, key in nodes.items() if key.lease}
+    if provider == "kubernetes" and pod:
+        link = KubernetesLink(pod, STORE_TIMEOUT_S)
+        leases = KubernetesLeases(link, cluster, lease_s=0)
+        seen = [leases.read(name) for name in KubernetesKeys(link, cluster).snapshot().nodes]
+        return {each.node: int(each.left_s) for each in seen if each}
+    return {}
 
 
 def _print(name: str, now: ClusterStatus, rows: Sequence[Row]) -> None:
@@ -203,18 +225,28 @@ def replicas(
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
     etcd_key: EtcdKeyOption = None,
+    kubernetes: KubernetesOption = None,
+    kubernetes_api: KubernetesApiOption = None,
+    kubernetes_account: KubernetesAccountOption = None,
 ) -> None:
-    """Change how many nodes keep a copy of what lies in a namespace. Only with etcd."""
+    """Change how many nodes keep a copy of what lies in a namespace. Not with a static list."""
     check_copies(copies)
     if namespace != "default":
         check_namespace(namespace)
-    settings = etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key)
-    if settings is None:
+    at_etcd = etcd_settings(etcd, user=etcd_user, ca=etcd_ca, cert=etcd_cert, key=etcd_key)
+    pod = kubernetes_settings(kubernetes, api=kubernetes_api, account=kubernetes_account)
+    name = cluster_name(cluster)
+    keys: EtcdKeys | KubernetesKeys
+    if pod:
+        keys = KubernetesKeys(KubernetesLink(pod, STORE_TIMEOUT_S), name)
+    elif at_etcd:
+        keys = EtcdKeys(EtcdLink(at_etcd, STORE_TIMEOUT_S), name)
+    else:
         raise InvalidRequest(
-            "no etcd is named",
-            hint="pass `--etcd http://HOST:2379`; nodes of a static list get `--replicas` anew",
+            "no etcd is named, and no namespace of Kubernetes",
+            hint="pass `--etcd http://HOST:2379` or `--kubernetes NAMESPACE`; "
+            "nodes of a static list get `--replicas` anew",
         )
-    keys = EtcdKeys(EtcdLink(settings, ETCD_TIMEOUT_S), cluster_name(cluster))
     now, revision = _change(keys, namespace, copies)
     if as_json:
         print_json({"epoch": revision, "replicas": now})
@@ -222,13 +254,13 @@ def replicas(
         print_note(f"replicas {now}, from epoch {revision} on")
 
 
-def _change(keys: EtcdKeys, namespace: str, copies: int) -> tuple[str, int]:
+def _change(keys: EtcdKeys | KubernetesKeys, namespace: str, copies: int) -> tuple[str, int]:
     for _ in range(TRIES_MAX):
         state = keys.snapshot()
         before = state.settings
         if before is None:
             raise InvalidRequest(
-                f"no cluster has its nodes under `{keys.prefix}`",
+                f"no cluster has its nodes under `{keys.place}`",
                 hint="start the first node with `--replicas`",
             )
         if namespace == "default":

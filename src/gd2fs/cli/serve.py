@@ -13,9 +13,20 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from gd2fs.cli.etcd import EtcdCaOption, EtcdCertOption, EtcdKeyOption, EtcdOption, EtcdUserOption
+from gd2fs.cli.kubernetes import (
+    KubernetesAccountOption,
+    KubernetesApiOption,
+    KubernetesOption,
+)
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.target import ClusterOption
-from gd2fs.config import LEASE_S_DEFAULT, RAMP_S_DEFAULT, NodeConfig, etcd_settings
+from gd2fs.config import (
+    LEASE_S_DEFAULT,
+    RAMP_S_DEFAULT,
+    NodeConfig,
+    etcd_settings,
+    kubernetes_settings,
+)
 from gd2fs.config_file import read_config
 from gd2fs.errors import GD2FSError, Unavailable
 from gd2fs.membership.state import WEIGHT_DEFAULT
@@ -66,7 +77,7 @@ PeersOption = Annotated[
     typer.Option(
         metavar="LIST",
         help="All nodes, this one too, alike on every node: "
-        r"\[NAME=]ADDR:PORT\[+ADDR:PORT],… (without it and --etcd this node is alone)",
+        r"\[NAME=]ADDR:PORT\[+ADDR:PORT],… (without it or a store of maps this node is alone)",
     ),
 ]
 NameOption = Annotated[
@@ -78,13 +89,19 @@ ReplicasOption = Annotated[
     typer.Option(metavar="N,NAMESPACE=N,…", help="Nodes that keep a copy of each thing: 2,kv=3"),
 ]
 LeaseOption = Annotated[
-    int, typer.Option(metavar="SECONDS", help="etcd: silent for so long it is taken for gone")
+    int,
+    typer.Option(
+        metavar="SECONDS", help="etcd, Kubernetes: silent for so long it is taken for gone"
+    ),
 ]
 RampOption = Annotated[
-    float, typer.Option(metavar="SECONDS", help="etcd: it gets its whole share in this; 0: at once")
+    float,
+    typer.Option(
+        metavar="SECONDS", help="etcd, Kubernetes: it has its whole share then; 0: at once"
+    ),
 ]
 WeightOption = Annotated[
-    int, typer.Option(metavar="N", help="etcd: its share, in relation to other nodes")
+    int, typer.Option(metavar="N", help="etcd, Kubernetes: its share, in relation to other nodes")
 ]
 MoveRateOption = Annotated[
     str,
@@ -159,6 +176,7 @@ def serve(
     ] = "1GiB",
     peers: PeersOption = None,
     etcd: EtcdOption = None,
+    kubernetes: KubernetesOption = None,
     name: NameOption = None,
     advertise: Annotated[
         str | None,
@@ -188,6 +206,8 @@ def serve(
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
     etcd_key: EtcdKeyOption = None,
+    kubernetes_api: KubernetesApiOption = None,
+    kubernetes_account: KubernetesAccountOption = None,
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
@@ -207,12 +227,19 @@ def node_config(words: dict[str, Any], rules: RuleSet | None) -> NodeConfig:
 
 
 def _joined(words: dict[str, Any]) -> dict[str, Any]:
-    """The options as ``NodeConfig.parse`` takes them: what is about etcd is one thing."""
-    etcd = words.pop("etcd")
+    """The options as ``NodeConfig.parse`` takes them: what is about one store is one thing.
+
+    What is said here wins over a store that the environment names.
+    """
+    etcd, kubernetes = words.pop("etcd"), words.pop("kubernetes")
     access = {key: words.pop(f"etcd_{key}") for key in ("user", "ca", "cert", "key")}
-    is_listed = words["peers"] is not None and etcd is None
+    pod = {key: words.pop(f"kubernetes_{key}") for key in ("api", "account")}
+    is_said = words["peers"] is not None or etcd is not None or kubernetes is not None
     words["lease_s"], words["ramp_s"] = words.pop("lease"), words.pop("ramp")
-    return words | {"etcd": None if is_listed else etcd_settings(etcd, **access)}
+    return words | {
+        "etcd": etcd_settings(etcd or ("" if is_said else None), **access),
+        "kubernetes": kubernetes_settings(kubernetes or ("" if is_said else None), **pod),
+    }
 
 
 def options_of(command: Callable[..., object]) -> dict[str, type]:

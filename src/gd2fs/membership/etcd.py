@@ -4,78 +4,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 
-from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
 from gd2fs.membership import rules
-from gd2fs.membership.etcd_follower import AGAIN_S, EtcdFollower, boottime_ms
+from gd2fs.membership.boottime import boottime_ms
+from gd2fs.membership.etcd_follower import EtcdFollower
 from gd2fs.membership.etcd_keys import EtcdKeys
 from gd2fs.membership.etcd_link import EtcdLink, EtcdSettings
-from gd2fs.membership.peers import NODES_MAX
+from gd2fs.membership.leased import LeasedProvider, Place
 from gd2fs.membership.provider import Core
 from gd2fs.membership.replicas import Replicas
 from gd2fs.membership.rules import RAMP_PERCENT, Join, Verdict
-from gd2fs.membership.state import (
-    NODES,
-    SETTINGS,
-    WEIGHT_DEFAULT,
-    ClusterMap,
-    ClusterState,
-    LeftBy,
-    Member,
-    NodeKey,
-    NodeState,
-    Settings,
-    map_of,
-)
+from gd2fs.membership.state import NODES, SETTINGS, ClusterState, Member, Settings
 
-TURN_S = 0.1  # between two looks at what there is to do
-ASK_AGAIN_MS = 1000  # all nodes, what they have yet to move
-TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 3.0  # for one endpoint to answer
-JOIN_PATIENCE_S = 30.0  # for the own key to come back by the watch, and a keep-alive to count
 HISTORY_LOST = "etcd has lost its history: start this node again"
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class EtcdJoin:
-    """How a node takes its place.
+class EtcdProvider(LeasedProvider):
+    """This node's membership in etcd. See ``LeasedProvider`` and ``Provider``.
 
-    Attributes:
-        lease_s: After so long without a keep-alive it is gone. What the first node of a cluster
-            says, or etcd grants beyond that, holds for all.
-        ramp_s: A joining node has its whole weight after this; 0: at once.
-        weight: Its share of the chunks, in relation to others.
-        replicas: What the first node of a cluster sets; None: one copy.
-        away_ms: Since this node left; None: it has not been here.
-    """
-
-    lease_s: int = 5
-    ramp_s: float = 10.0
-    weight: int = WEIGHT_DEFAULT
-    replicas: Replicas | None = None
-    away_ms: int | None = None
-
-
-class EtcdProvider:
-    """This node's membership in etcd. See ``Provider``.
-
-    One thread follows what happens, another keeps the lease and does what is due; requests of both
-    have deadlines. Without etcd the node goes on until its lease ends, then without records.
-
-    Args:
-        settings: Where etcd is.
-        cluster: The cluster's name.
-        name: Of this node.
-        addresses: Where others reach it.
-        boot: No process of that name ever had it before.
-        join: How it takes its place.
-        is_ended: Set from outside to end a wait for the name.
+    ``settings``: where etcd is.
     """
 
     kind = "etcd"
+    store = "etcd"
 
     def __init__(
         self,
@@ -85,162 +38,46 @@ class EtcdProvider:
         name: str,
         addresses: tuple[str, ...],
         boot: int,
-        join: EtcdJoin | None = None,
+        place: Place | None = None,
         is_ended: threading.Event | None = None,
     ) -> None:
-        self.name = name
-        self.is_over = threading.Event()
-        self.fault = ""
-        self._join = join or EtcdJoin()
-        self._me = Member(name, addresses, self._join.weight, boot, NodeState.JOINING)
-        self._moves_left: Callable[[], int | None] = lambda: None
-        self._cluster = cluster
-        timeout_s = min(max(self._join.lease_s / 4, TIMEOUT_S_MIN), TIMEOUT_S_MAX)
-        self._keys = EtcdKeys(EtcdLink(settings, timeout_s), cluster)
-        self._watching = EtcdKeys(EtcdLink(settings, timeout_s), cluster)
-        self._timeout_s = timeout_s
-        self._away_ms = self._join.away_ms
-        self._first: ClusterState | None = None
-        self._core: Core | None = None
-        self._follower: EtcdFollower | None = None
+        super().__init__(
+            cluster=cluster,
+            name=name,
+            addresses=addresses,
+            boot=boot,
+            place=place,
+            is_ended=is_ended,
+        )
+        self._keys = EtcdKeys(EtcdLink(settings, self._timeout_s), cluster)
+        self._watching = EtcdKeys(EtcdLink(settings, self._timeout_s), cluster)
+        self._events: EtcdFollower | None = None
         self._lease = 0
-        self._lease_s = self._join.lease_s
-        self._granted_s = 0
-        self._until_ms = 0
         self._behind_since_ms: int | None = None
-        self._step = len(RAMP_PERCENT) - 1
-        self._step_since_ms = 0
-        self._asked_ms = 0
-        self._is_draining = False
-        self._trouble = ""
-        self._is_stopping = threading.Event()
-        self._is_ended = is_ended or threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gd2fs-lease", daemon=True)
 
-    # ---- the node's side -----------------------------------------------------------------------
+    # ---- before joining ------------------------------------------------------------------------
 
-    def first_map(self) -> ClusterMap:
-        """See ``Provider.first_map``. Waits while the name is held by a lease that may end."""
-        state = self._keys.snapshot()
-        if state.settings is None:
-            state = self._found(state)
-        settings = state.settings
-        assert settings is not None
-        self._lease_s = settings.lease_s
-        self._compare(settings)
+    def _where(self) -> str:
+        return f"etcd at {self._keys.link.endpoint}"
+
+    def _place_of_settings(self) -> str:
+        return f"the key `{self._keys.prefix}{SETTINGS}`"
+
+    def _snapshot(self) -> ClusterState:
+        return self._keys.snapshot()
+
+    def _found(self) -> None:
+        lease, granted_s = self._keys.grant(self._place.lease_s)
+        self._keys.revoke(lease)
+        settings = Settings(self._place.replicas or Replicas(), granted_s)
+        self._keys.put_settings(settings, expected_revision=0)
+
+    def _wait_for_name(self, state: ClusterState) -> ClusterState:
         if self._keys.may_end_early():
             log.warning(
                 "this etcd may end a lease before its time, so a lost node costs another lease: "
                 "take etcd 3.4.31, 3.5.13 or newer"
             )
-        state = self._wait_for_name(state)
-        if len(state.nodes) >= NODES_MAX:
-            raise InvalidRequest(
-                f"cluster {self._cluster} has {NODES_MAX} nodes", hint="make a second cluster"
-            )
-        self._first = state
-        cluster = map_of(state)
-        # in no other node's map, and no owner in this one: there is nothing to say for it yet
-        me = replace(self._me, state=NodeState.GONE, left_by=LeftBy.LEASE)
-        return replace(cluster, epoch=max(cluster.epoch, 1), members=(*cluster.members, me))
-
-    def join(self, core: Core, moves_left: Callable[[], int | None] = lambda: None) -> None:
-        """See ``Provider.join``."""
-        assert self._first is not None, "first_map comes before"
-        first = self._first
-        self._moves_left = moves_left
-        self._core = core
-        silence_s = max(1.0, self._lease_s / 2)
-        self._follower = EtcdFollower(self._watching, core, first, silence_s=silence_s)
-        self._step = rules.first_step(
-            first, self.name, away_ms=self._away_ms, ramp_ms=self._ramp_ms
-        )
-        self._lease, self._granted_s = self._keys.grant(self._lease_s)
-        revision = self._put_own(expected_revision=0)
-        if revision == 0:
-            raise self._twin(self._keys.snapshot())
-        self._follower.start()
-        self._follower.wait(lambda state: state.revision >= revision, JOIN_PATIENCE_S)
-        end_ms = boottime_ms() + int(JOIN_PATIENCE_S * 1000)
-        while not self._beat() and boottime_ms() < end_ms and not self.is_over.is_set():
-            self._is_stopping.wait(TURN_S)
-        if self._until_ms == 0:
-            raise Unavailable(
-                f"etcd at {self._keys.link.endpoint} does not say that {self.name} joined",
-                hint="look at etcd's log",
-            )
-        self._thread.start()
-
-    def leave(self) -> None:
-        """See ``Provider.leave``. What etcd does not hear ends with the lease."""
-        if self._is_stopping.is_set():
-            return
-        self._is_stopping.set()
-        if self._core is not None:
-            self._core.set_lease(0)  # first: from here on nothing is answered for records
-            self._until_ms = 0
-        if self._follower:
-            self._follower.stop()
-        if self._thread.is_alive():
-            self._thread.join(3 * self._timeout_s)
-        if not self._thread.is_alive():
-            self._give_back()
-
-    def why_not_ready(self) -> str:
-        """See ``Provider.why_not_ready``."""
-        if self.fault:
-            return self.fault
-        if self._follower is None or self._until_ms == 0:
-            return "the node has not joined yet"
-        if boottime_ms() >= self._until_ms:
-            return f"fenced: no keep-alive counts; {self._trouble or 'etcd was not asked in time'}"
-        if self.state() == NodeState.DRAINING:
-            return "the node is draining"
-        return "" if self.state() != NodeState.GONE else "the node is not in the map"
-
-    def nodes(self) -> int:
-        """See ``Provider.nodes``."""
-        return len(self._follower.state.nodes) if self._follower else 0
-
-    def state(self) -> NodeState:
-        """See ``Provider.state``."""
-        own = self._own() if self._follower else None
-        return own.member.state if own else NodeState.GONE
-
-    def lease_left_s(self) -> float | None:
-        """See ``Provider.lease_left_s``."""
-        return max(0, self._until_ms - boottime_ms()) / 1000
-
-    # ---- before joining ------------------------------------------------------------------------
-
-    @property
-    def _ramp_ms(self) -> int:
-        return int(self._join.ramp_s * 1000)
-
-    def _found(self, state: ClusterState) -> ClusterState:
-        """Make the settings of a new cluster, unless another node just does."""
-        if SETTINGS in state.revisions:
-            raise InvalidRequest(
-                f"the settings of cluster {self._cluster} in etcd are broken",
-                hint=f"look at the key `{self._keys.prefix}{SETTINGS}`",
-            )
-        lease, granted_s = self._keys.grant(self._join.lease_s)
-        self._keys.revoke(lease)
-        settings = Settings(self._join.replicas or Replicas(), granted_s)
-        self._keys.put_settings(settings, expected_revision=0)
-        return self._keys.snapshot()
-
-    def _compare(self, settings: Settings) -> None:
-        wanted = self._join.replicas
-        if wanted is not None and wanted != settings.replicas:
-            log.warning(
-                "cluster %s keeps replicas %s, not %s: change it with `gd2fs cluster replicas`",
-                self._cluster,
-                settings.replicas,
-                wanted,
-            )
-
-    def _wait_for_name(self, state: ClusterState) -> ClusterState:
         start_ms = boottime_ms()
         lease_s = self._lease_s
         while True:
@@ -251,74 +88,41 @@ class EtcdProvider:
                 return state
             if choice == Join.REFUSE:
                 raise self._twin(state)
-            if waited_ms < TURN_S * 1000:
-                log.info("`%s` is held by a lease: waiting for its end", self.name)
-                self._away_ms = 0
-            if self._is_ended.wait(TURN_S):
-                raise Unavailable("the node was ended while it waited", hint="start it again")
+            self._wait_turn(waited_ms)
             state = self._keys.snapshot()
 
-    def _twin(self, state: ClusterState) -> InvalidRequest:
-        held = state.nodes.get(self.name)
-        where = f" at {'+'.join(held.member.addresses)}" if held else ""
-        return InvalidRequest(
-            f"another process of cluster {self._cluster} is node `{self.name}`{where}",
-            hint="give this one another `--name`, or end that one",
-        )
+    def _follow_from(self, core: Core, first: ClusterState) -> EtcdFollower:
+        silence_s = max(1.0, self._lease_s / 2)
+        self._events = EtcdFollower(self._watching, core, first, silence_s=silence_s)
+        return self._events
 
-    # ---- the thread that keeps the lease -------------------------------------------------------
+    def _enter(self) -> int:
+        self._lease, _ = self._keys.grant(self._lease_s)
+        return self._put_own(expected_revision=0)
 
-    def _run(self) -> None:
-        next_ms = boottime_ms() + self._beat_ms
-        while not self._is_stopping.wait(TURN_S) and not self.is_over.is_set():
-            try:
-                if boottime_ms() >= next_ms and self._beat():
-                    next_ms = boottime_ms() + self._beat_ms  # else the next turn tries again
-                self._take_step()
-                self._follow_wish()
-                self._put_what_is_wanted()
-            except GD2FSError as error:
-                self._endure(error)
-            except Exception as error:
-                log.exception("keeping the lease failed: %r", error)
-                self._is_stopping.wait(AGAIN_S)
-
-    @property
-    def _beat_ms(self) -> int:
-        return self._lease_s * 1000 // rules.BEATS_PER_LEASE
+    # ---- the lease -----------------------------------------------------------------------------
 
     def _beat(self) -> bool:
-        """One keep-alive, and what it says; whether it counts."""
         sent_ms = boottime_ms()
         beat = self._keys.keep_alive(self._lease)
         if beat.ttl_s <= 0:
             self._rejoin()
             return False
-        follower = self._must_follow()
-        listing = self._keys.listing(follower.state.revision)
-        if follower.is_lost:
+        assert self._events is not None, "join comes before"
+        listing = self._keys.listing(self._events.state.revision)
+        if self._events.is_lost:
             self._read_anew()
             return False
-        verdict = follower.judge(beat, listing, self._timeout_s)
+        verdict = self._events.judge(beat, listing, self._timeout_s)
         if verdict == Verdict.COUNTS:
             self._behind_since_ms = None
-            self._count(sent_ms, beat.ttl_s)
+            if not self._is_replaced(self._events.state):
+                self._count(sent_ms, beat.ttl_s)
         elif verdict == Verdict.IS_REWOUND:
             self._give_up(HISTORY_LOST)
         elif verdict == Verdict.IS_BEHIND:
             self._fall_behind(sent_ms)
         return verdict == Verdict.COUNTS
-
-    def _count(self, sent_ms: int, ttl_s: int) -> None:
-        if self._is_replaced(self._must_follow().state):
-            return
-        until_ms = rules.lease_end_ms(sent_ms=sent_ms, granted_s=ttl_s, lease_s=self._lease_s)
-        if not self._is_stopping.is_set():
-            self._until_ms = until_ms
-            self._must_core().set_lease(until_ms)
-        if self._trouble:
-            log.info("etcd answers again")
-            self._trouble = ""
 
     def _fall_behind(self, now_ms: int) -> None:
         if self._behind_since_ms is None:
@@ -337,7 +141,7 @@ class EtcdProvider:
             return
         if self._step == len(RAMP_PERCENT) - 1:
             self._step = rules.first_step(state, self.name, away_ms=away_ms, ramp_ms=self._ramp_ms)
-        self._lease, self._granted_s = self._keys.grant(self._lease_s)
+        self._lease, _ = self._keys.grant(self._lease_s)
         self._put_own(expected_revision=state.revisions.get(NODES + self.name, 0))
 
     def _read_anew(self) -> None:
@@ -349,107 +153,10 @@ class EtcdProvider:
         if revision and not self._must_follow().restart(self._keys.snapshot(revision)):
             self._give_up(HISTORY_LOST)
 
-    def _is_replaced(self, state: ClusterState) -> bool:
-        """Whether another process has the name; then this one has no place any more."""
-        held = state.nodes.get(self.name)
-        if held is None or held.member.boot == self._me.boot:
-            return False
-        self._give_up(str(self._twin(state)))
-        return True
-
-    # ---- the own place in the map --------------------------------------------------------------
-
-    def _wanted(self) -> Member:
-        state = NodeState.DRAINING if self._is_draining else rules.state_at(self._step)
-        return replace(self._me, weight=rules.weight_of(self._join.weight, self._step), state=state)
-
-    def _put_own(self, *, expected_revision: int) -> int:
-        """Write this node's key as it should be now; the revision, or 0 when it was another's."""
-        self._step_since_ms = boottime_ms()
-        self._asked_ms = 0
-        return self._keys.put_member(
-            self._wanted(), self._lease, expected_revision=expected_revision
-        )
-
-    def _put_what_is_wanted(self) -> None:
-        follower = self._must_follow()
-        own = self._own()
-        if follower.is_lost or (own and own.member == self._wanted()):
-            return
-        if own is None:
-            self._beat()  # the lease may be lost too
-            if self.is_over.is_set() or follower.is_lost or self._own():
-                return
-            log.warning("somebody took `%s` out of etcd: it joins again", self.name)
-        revision = self._put_own(
-            expected_revision=follower.state.revisions.get(NODES + self.name, 0)
-        )
-        if revision:
-            follower.wait(lambda now: now.revision >= revision, self._timeout_s)
-
-    def _take_step(self) -> None:
-        own = self._own()
-        if own is None or self._is_draining or own.member != self._wanted():
-            return
-        now_ms = boottime_ms()
-        lasted_ms = now_ms - self._step_since_ms
-        is_early = lasted_ms < self._ramp_ms // (len(RAMP_PERCENT) - 1)
-        if is_early or now_ms - self._asked_ms < ASK_AGAIN_MS:
-            return
-        moves_left = self._moves_left()
-        self._asked_ms = boottime_ms()
-        if rules.is_step_due(
-            step=self._step, lasted_ms=lasted_ms, ramp_ms=self._ramp_ms, moves_left=moves_left
-        ):
-            self._step += 1
-
-    def _follow_wish(self) -> None:
-        core, state = self._must_core(), self._must_follow().state
-        if not self._is_draining:
-            self._is_draining = core.is_draining_wished() and rules.may_drain(state, self.name)
-            if self._is_draining:
-                log.info("`%s` hands over what it has, then it leaves", self.name)
-            return
-        own = self._own()
-        if own is None or own.member.state != NodeState.DRAINING:
-            return
-        epoch = state.revisions.get(NODES + self.name, 0)
-        if rules.is_handed_over(core.counts(), draining_epoch=epoch):
-            core.set_lease(0)
-            self._until_ms = 0
-            self._give_back()
-            self.is_over.set()
-
-    def _own(self) -> NodeKey | None:
-        """This node as the newest map has it."""
-        key = self._must_follow().state.nodes.get(self.name)
-        return key if key and key.member.boot == self._me.boot else None
+    def _put_member(self, member: Member, expected_revision: int) -> int:
+        return self._keys.put_member(member, self._lease, expected_revision=expected_revision)
 
     def _give_back(self) -> None:
-        if not self._lease:
-            return
-        try:
-            self._keys.revoke(self._lease)
-        except GD2FSError as error:
-            log.warning("the lease was not given back, it ends by itself: %s", error)
-        self._lease = 0
-
-    def _give_up(self, why: str) -> None:
-        self._must_core().set_lease(0)
-        self._until_ms = 0
-        self.fault = why
-        log.error("%s", why)
-        self.is_over.set()
-
-    def _endure(self, error: GD2FSError) -> None:
-        if not self._trouble:
-            log.warning("%s", error)
-        self._trouble = str(error)
-
-    def _must_core(self) -> Core:
-        assert self._core is not None, "join comes before"
-        return self._core
-
-    def _must_follow(self) -> EtcdFollower:
-        assert self._follower is not None, "join comes before"
-        return self._follower
+        lease, self._lease = self._lease, 0
+        if lease:
+            self._keys.revoke(lease)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from gd2fs.errors import InvalidRequest, Unavailable
 from gd2fs.membership.etcd_link import EtcdLink, decoded, encoded
+from gd2fs.membership.follower import Compacted
 from gd2fs.membership.rules import Beat, Listing, may_end_early
 from gd2fs.membership.state import (
     CHANGES,
@@ -33,10 +34,6 @@ from gd2fs.membership.state import (
 ROOT = "/gd2fs/"
 
 
-class Compacted(Exception):
-    """etcd has forgotten the events that were asked for."""
-
-
 class EtcdKeys:
     """The keys of ``cluster``, through one link. Raises as ``EtcdLink.call``."""
 
@@ -44,6 +41,11 @@ class EtcdKeys:
         self.link = link
         self.prefix = f"{ROOT}{quote(cluster, safe='')}/"
         self._range_end = self.prefix[:-1] + "0"  # the byte after `/`
+
+    @property
+    def place(self) -> str:
+        """Where they are, for messages."""
+        return self.prefix
 
     # ---- leases --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Cluster: real nodes as child processes on loopback, for tests and benchmarks.
 
-Every node is `gd2fs serve`, started with the same list, or with the same etcd. Ports are free
-ones, found just before. Nodes end with the context, and with this process however it ends.
+Every node is `gd2fs serve`, started with the same list, etcd or Kubernetes. Ports are free ones,
+found just before. Nodes end with the context, and with this process however it ends.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class Cluster:
         directory: Where logs go.
         options: Further options of `gd2fs serve`.
         etcd: Endpoint of an etcd that keeps the membership; empty: a list does.
+        membership: Options that say what keeps it, instead of ``etcd``.
     """
 
     nodes: int
@@ -117,7 +118,12 @@ class Cluster:
     name: str = "test"
     options: Sequence[str] = ()
     etcd: str = ""
+    membership: Sequence[str] = ()
     members: list[NodeProcess] = field(default_factory=list)
+
+    @property
+    def _store(self) -> list[str]:
+        return list(self.membership) or (["--etcd", self.etcd] if self.etcd else [])
 
     @property
     def cp(self) -> str:
@@ -126,7 +132,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         ports = free_ports(self.nodes)
         peers = ",".join(f"n{index}=127.0.0.1:{port}" for index, port in enumerate(ports))
-        place = ["--etcd", self.etcd] if self.etcd else ["--peers", peers]
+        place = self._store or ["--peers", peers]
         self.members = [self._node(f"n{index}", port, place) for index, port in enumerate(ports)]
         try:
             for node in self.members:
@@ -147,9 +153,9 @@ class Cluster:
         self.stop()
 
     def add(self, *options: str) -> NodeProcess:
-        """Start one more node, of a cluster in etcd; it has joined on return."""
-        assert self.etcd, "a list never changes"
-        place = ["--etcd", self.etcd, *options]
+        """Start one more node, of a cluster that is no list; it has joined on return."""
+        assert self._store, "a list never changes"
+        place = [*self._store, *options]
         node = self._node(f"n{len(self.members)}", free_ports(1)[0], place)
         self.members.append(node)
         node.start()

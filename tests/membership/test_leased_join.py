@@ -1,17 +1,15 @@
-"""Members of a real etcd: joining, leaving, what others see of it."""
+"""Members of any store with leases: joining, leaving, what others see of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from membership.conftest import LEASE_S
+from membership.members import LEASE_S
 from membership.recorded_core import wait_until
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.membership import Replicas
-from gd2fs.membership.etcd_keys import EtcdKeys
-from gd2fs.membership.etcd_link import EtcdLink
 from gd2fs.membership.state import LeftBy, NodeState
 
 pytestmark = pytest.mark.slow
@@ -79,20 +77,12 @@ def test_a_name_that_lives_is_refused(members):
 def test_a_name_is_free_when_its_lease_ends(members):
     _, stays = members.start("a")
     crashed, _ = members.start("b")
-    crash(crashed)
+    members.store.crash(crashed)
 
     _, again = members.start("b", ramp_s=5.0)
 
     assert again.last.states["b"] == (ACTIVE, 0)  # it was away for a moment only
     assert stays.wait_for(lambda told: told.states.get("b") == (GONE, BY_LEASE))
-
-
-def crash(provider) -> None:
-    """Keep it from doing anything more, as a kill would."""
-    provider._is_stopping.set()
-    provider._thread.join()
-    provider._follower.stop()
-    provider._lease = 0
 
 
 def test_a_later_member_grows_in_steps(members):
@@ -140,7 +130,7 @@ def test_settings_of_the_first_member_hold_for_all(members):
 
 def test_a_changed_setting_is_an_epoch(members):
     _, core = members.start("a")
-    keys = EtcdKeys(EtcdLink(members.settings, 2.0), members.cluster)
+    keys = members.keys()
     before = keys.snapshot()
 
     changed = replace(before.settings, replicas=Replicas(2))
