@@ -72,7 +72,8 @@ def test_a_member_whose_keep_alives_fail_is_fenced_and_returns_without_a_gap(api
     api.troubles.append(trouble)
 
     wait_until(lambda: not core.is_leased, "the end of the lease")
-    assert provider.why_not_ready().startswith("fenced: no keep-alive counts; the API of Kube")
+    said = "fenced: no keep-alive counts; the API of Kubernetes at"
+    wait_until(lambda: provider.why_not_ready().startswith(said), "the reason")
     api.troubles.clear()
     wait_until(lambda: core.is_leased, "another keep-alive")
 

@@ -221,7 +221,10 @@ def test_the_commands_ask_kubernetes(store, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--kubernetes", "a", "--etcd", "http://h:1"), "both `--etcd` and `--kubernetes`"),
+        (
+            ("--kubernetes", "a", "--kubernetes-api", "http://h:1", "--etcd", "http://h:2"),
+            "both `--etcd` and `--kubernetes`",
+        ),
         (("--kubernetes", "A_b"), "`A_b` is no namespace of Kubernetes"),
         (("--kubernetes", "a"), "this is no pod of Kubernetes"),
         (("--kubernetes", "a", "--kubernetes-api", "ftp://h:1"), "`ftp://h:1` is no URL"),
