@@ -130,7 +130,7 @@ struct Outcome {
   std::vector<ItemOutcome> items;        // pages: one per key
   std::vector<wire::ListEntry> entries;  // list
   std::string next;                      // list: continue after this; empty at the end
-  bool is_partial = false;               // list, clear: some nodes did not answer
+  bool is_partial = false;               // list, clear, pages: some nodes did not answer
   FileFacts file;                        // create, stat, view_file
   ViewRef view;                          // view_page, view_file
   std::vector<NodeReply> replies;        // ask_nodes

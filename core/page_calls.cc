@@ -33,7 +33,8 @@ class PageBatch : public Call {
   struct Page {
     ItemOutcome outcome;
     bool is_settled = false;
-    bool is_whole = false;  // not to be cut into ranges
+    bool is_denied = false;  // by an owner: it does not have it
+    bool is_whole = false;   // not to be cut into ranges
     std::uint8_t corrupt_count = 0;
     std::uint8_t misses = 0;       // nodes that have no copy
     std::uint8_t refused = 0;      // nodes that take none
@@ -85,6 +86,7 @@ class PageBatch : public Call {
   void settle_put(Page& page);
   void settle_put_if_over(Page& page);
   void settle_unreached(Page& page);
+  void settle_missing(Page& page);
   void settle_rest();
   void end();
 
@@ -106,6 +108,7 @@ class PageBatch : public Call {
   std::map<std::uint32_t, Ranges> ranges_;  // of this round, by page
   std::uint32_t retry_ms_ = 0;              // the longest pause that a node asked for
   bool has_progress_ = false;               // something was settled in this round
+  bool is_partial_ = false;                 // an owner of what is missing did not answer
 };
 
 /// Another map: who was asked by the last one is told apart by it no more. What stands is told
@@ -120,6 +123,7 @@ void PageBatch::look_at_map() {
   for (Page& page : pages_) {
     if (page.is_settled) continue;
     page.asked = 0;
+    page.is_denied = false;
     page.misses = page.refused = page.outcome.copies = 0;
     page.stored = Status::have;
   }
@@ -399,7 +403,8 @@ void PageBatch::take_get(Page& page, std::size_t rank, const wire::ResponseItem&
 void PageBatch::take_miss(Page& page, std::size_t rank) {
   page.asked |= rank_bit(rank);
   has_progress_ = true;
-  if (++page.misses >= reach_.misses) settle(page, Status::miss);
+  page.is_denied = page.is_denied || rank < replicas_;
+  if (++page.misses >= reach_.misses) settle_missing(page);
 }
 
 void PageBatch::take_put(Page& page, std::size_t rank, const wire::ResponseItem& answer) {
@@ -441,8 +446,12 @@ void PageBatch::settle_put(Page& page) {
   settle(page, page.refused != 0 ? page.refusal : Status::unavailable);
 }
 
-void PageBatch::settle_unreached(Page& page) {
-  is_put() ? settle_put(page) : settle(page, Status::miss);
+void PageBatch::settle_unreached(Page& page) { is_put() ? settle_put(page) : settle_missing(page); }
+
+/// Those that stand in for its owners may not have it; only an owner knows.
+void PageBatch::settle_missing(Page& page) {
+  is_partial_ = is_partial_ || !page.is_denied;
+  settle(page, Status::miss);
 }
 
 void PageBatch::settle_rest() {
@@ -452,6 +461,7 @@ void PageBatch::settle_rest() {
 
 void PageBatch::end() {
   Outcome outcome = outcome_of(Status::ok);
+  outcome.is_partial = is_partial_;
   outcome.items.reserve(pages_.size());
   for (const Page& page : pages_) outcome.items.push_back(page.outcome);
   finish(std::move(outcome));

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from gd2fs import InvalidRequest, PageResult, Presence
+from gd2fs.testing import LocalNodes
 
 MIB = 1 << 20
 
@@ -39,6 +40,18 @@ def test_a_longer_buffer_is_left_alone_behind_its_page(client, namespace):
     client.pages(namespace).get([b"key"], [into])
 
     assert into == b"value" + b"x" * 15
+
+
+def test_what_no_node_answered_for_is_told_from_what_is_not_there():
+    with LocalNodes(2) as nodes, nodes.client() as client:
+        pages, keys = client.pages("n"), [b"%d" % number for number in range(20)]
+        answered = pages.exists(keys), pages.get(keys, [bytearray(1) for _ in keys])
+        nodes.stop(0)
+        unanswered = pages.exists(keys), pages.get(keys, [bytearray(1) for _ in keys])
+
+    assert [each.is_partial for each in answered] == [False, False]
+    assert [each.is_partial for each in unanswered] == [True, True]
+    assert unanswered[0].present == [False] * 20 and unanswered[1].sizes == [None] * 20
 
 
 def test_one_key_twice_in_a_batch_is_got_twice(client, namespace):

@@ -138,9 +138,15 @@ def _map_node(listed: str, boot: int, weight: int, state: int, _left_by: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Which pages are there now, in the order of the keys asked for."""
+    """Which pages are there now, in the order of the keys asked for.
+
+    Attributes:
+        present: False: it is not there, or the node that should have it does not answer.
+        is_partial: The latter is so for some of them.
+    """
 
     present: list[bool]
+    is_partial: bool = False
 
     @property
     def leading(self) -> int:
@@ -181,9 +187,11 @@ class PageResult:
     Attributes:
         sizes: Bytes written to the front of each buffer; None is a miss, and that buffer's
             content means nothing.
+        is_partial: Some are a miss as the node that should have them does not answer.
     """
 
     sizes: list[int | None]
+    is_partial: bool = False
 
     @property
     def leading(self) -> int:

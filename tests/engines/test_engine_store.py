@@ -73,6 +73,17 @@ def test_a_page_that_is_longer_than_its_buffer_is_a_miss(store):
     assert store.get(KEYS[:1], buffers(1)) == [False]
 
 
+def test_pages_of_wrong_sizes_cost_no_other_page_of_the_batch(store):
+    wrong = [PAGES[0] + b"more", PAGES[1][:-1], b"x"]
+    store.put(KEYS, [*wrong, *PAGES[3:]])
+
+    found = store.get(KEYS, into := buffers(8))
+
+    counts = store.board.read()
+    assert (found, counts.wrong_sizes, counts.errors) == ([False] * 3 + [True] * 5, 3, 0)
+    assert list(map(bytes, into[3:])) == PAGES[3:]
+
+
 def test_clear_leaves_other_namespaces_alone(store, three_nodes):
     other = store_at(three_nodes, store.namespace + "-other")
     for each in (store, other):
@@ -117,12 +128,15 @@ def test_a_node_that_ends_is_a_miss_until_it_is_back():
     with LocalNodes(1) as nodes:
         store = store_at(nodes, "away")
         store.put(KEYS, PAGES)
+        answered = store.board.read().unavailable
         nodes.stop(0)
         lost = [store.exists_leading(KEYS), store.get(KEYS, buffers(8))]
+        unanswered = store.board.read().unavailable
         nodes.start(0)
         is_back = until(lambda: all(store.put(KEYS, PAGES, deadline_s=0.1)))
 
         assert lost == [0, [False] * 8] and is_back
+        assert (answered, unanswered) == (0, 2)
         store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
@@ -80,12 +81,27 @@ def test_another_release_that_packs_the_same_way_agrees(
     assert other.settle() is Standing.AGREED
 
 
-def test_a_record_that_is_none_is_refused(three_nodes: LocalNodes, namespace: str) -> None:
+@pytest.mark.parametrize("record", [b"[]", b"[" * RECORD_BYTES, b"\xff\x00"], ids=len)
+def test_a_record_that_is_none_is_refused(
+    three_nodes: LocalNodes, namespace: str, record: bytes
+) -> None:
     with three_nodes.client() as client:
-        client.pages(namespace).put([RECIPE_KEY], [b"[]".ljust(RECORD_BYTES)])
+        client.pages(namespace).put([RECIPE_KEY], [record.ljust(RECORD_BYTES)])
 
     with pytest.raises(InvalidRequest, match="none of a recipe"):
         handshake(three_nodes, namespace).check()
+
+
+def test_what_a_record_says_is_told_on_one_line(three_nodes: LocalNodes, namespace: str) -> None:
+    record = json.loads(RECIPE.as_text()) | {"algorithm": "a\n" * 1000}
+    with three_nodes.client() as client:
+        content = json.dumps(record).encode().ljust(RECORD_BYTES)
+        client.pages(namespace).put([RECIPE_KEY], [content])
+
+    with pytest.raises(InvalidRequest, match="recorded a a a") as refused:
+        handshake(three_nodes, namespace).check()
+
+    assert len(str(refused.value)) < 1000 and "a\n" not in str(refused.value)
 
 
 def test_those_that_agreed_put_a_recipe_again_that_the_store_lost(
@@ -105,6 +121,37 @@ def test_those_that_agreed_put_a_recipe_again_that_the_store_lost(
     assert other.settle() is Standing.REFUSED
     asker.close()
     store.close()
+
+
+class Failing:
+    """A handshake that stands, and fails whenever it is asked to look after the recipe."""
+
+    standing = Standing.AGREED
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def settle(self) -> Standing:
+        return self.standing
+
+    def refresh(self) -> None:
+        self.looks += 1
+        raise RuntimeError("a fault")
+
+
+def test_lookups_outlive_a_fault_of_the_recipe(three_nodes: LocalNodes, namespace: str) -> None:
+    store = store_at(three_nodes.cp, f"{namespace}-pages")
+    store.put([b"a"], [b"page"], deadline_s=TIMEOUT_S)
+    failing = Failing()
+    asker = Asker(store, failing, lambda key: key, refresh_s=0.01)
+    end = time.monotonic() + PATIENCE_S
+    while not failing.looks and time.monotonic() < end:
+        time.sleep(0.01)
+    asker.ask([b"a"])
+    asker.close()
+    store.close()
+
+    assert failing.looks and asker.answers() == [([b"a"], [Answer.HIT])]
 
 
 def is_recorded(nodes: LocalNodes, namespace: str) -> bool:

@@ -26,7 +26,7 @@ class EngineCounts:
     store_microseconds: int = 0
     shed_pages: int = 0  # not stored since too many wait
     wrong_sizes: int = 0  # pages of another size than the engine's: not used
-    unavailable: int = 0  # calls that no node answered
+    unavailable: int = 0  # calls that a node which should have the pages did not answer
     skipped: int = 0  # calls answered with misses before a node was ever reached
     gate_admitted: int = 0  # spans that were loaded
     gate_refused: int = 0  # spans that are quicker to compute

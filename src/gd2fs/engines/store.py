@@ -22,7 +22,6 @@ from gd2fs.engines.settings import StoreSettings
 from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
 
 if TYPE_CHECKING:
-    from gd2fs.answers import PageResult
     from gd2fs.buffers import Sources, Targets
 
 T = TypeVar("T")
@@ -33,6 +32,7 @@ RECONNECT_S = 0.5  # between looks for a store that was away at the start
 RETRY_FIRST_S = 0.02  # doubled with each try
 TEXT_BYTES_MAX = 64 << 10  # of a small file
 TEXTS_MAX = 1000  # of one namespace
+WRONG_SIZE = -1  # of a page that is longer than its memory
 
 log = logging.getLogger(__name__)
 
@@ -192,26 +192,42 @@ class EngineStore:
     # ---- one call of the client ---------------------------------------------------------------
 
     def _exists(self, keys: Sequence[bytes], end: float, client: Client) -> list[bool]:
-        return client.pages(self.namespace).exists(keys, timeout_s=_left_s(end)).present
+        found = client.pages(self.namespace).exists(keys, timeout_s=_left_s(end))
+        if found.is_partial:
+            self.board.add(unavailable=1)
+        return found.present
 
     def _get(
         self, keys: Sequence[bytes], into: Sequence[Targets], sizes: Sequence[int], end: float
     ) -> list[bool]:
-        result = self._ask(partial(self._read, keys, into, end))
-        if result is None:
+        found = self._ask(partial(self._read, keys, into, end))
+        if found is None:
             return [False] * len(keys)
         wrong = sum(
-            size is not None and size != wanted
-            for size, wanted in zip(result.sizes, sizes, strict=True)
+            size is not None and size != wanted for size, wanted in zip(found, sizes, strict=True)
         )
         if wrong:
             self.board.add(wrong_sizes=wrong)
-        return [size == wanted for size, wanted in zip(result.sizes, sizes, strict=True)]
+        return [size == wanted for size, wanted in zip(found, sizes, strict=True)]
 
     def _read(
         self, keys: Sequence[bytes], into: Sequence[Targets], end: float, client: Client
-    ) -> PageResult:
-        return client.pages(self.namespace).get(keys, into, timeout_s=_left_s(end))
+    ) -> list[int | None]:
+        """Sizes of the pages. One that is longer than its memory must not cost the others."""
+        try:
+            found = client.pages(self.namespace).get(keys, into, timeout_s=_left_s(end))
+        except InvalidRequest as error:
+            if len(keys) == 1:
+                log.debug("no page of ours: %s", error)
+                return [WRONG_SIZE]
+        else:
+            if found.is_partial:
+                self.board.add(unavailable=1)
+            return found.sizes
+        half = len(keys) // 2
+        return self._read(keys[:half], into[:half], end, client) + self._read(
+            keys[half:], into[half:], end, client
+        )
 
     def _put_until(
         self, keys: Sequence[bytes], values: Sequence[Sources], end: float

@@ -289,6 +289,41 @@ def test_nothing_is_raised_whatever_is_asked(attach):
     assert asked[4:] == [0, 0, [None], False, [False], 0]
 
 
+def test_figures_that_cannot_be_shown_end_no_call(attach):
+    class FullDisk:
+        def inc(self, amount: int) -> None:
+            raise OSError(28, "No space left on device")
+
+    one = attach({"kv": HostPool().fill()})
+    one.figures._counters = {"stored_pages": FullDisk()}
+    stored = one.batch_set_v1(hashes(0), slots_of(0))
+    one.close()
+
+    assert stored == [True]
+
+
+@pytest.mark.parametrize("name", ["exists", "get", "put", "clear", "put_text", "close"])
+def test_no_fault_of_the_store_reaches_sglang(attach, monkeypatch, name):
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("a fault")
+
+    one = attach({"kv": HostPool().fill()})
+    monkeypatch.setattr(one._store, name, fail)
+    calls = (
+        lambda: one.batch_exists(hashes(0)),
+        lambda: one.batch_get_v1(hashes(0), slots_of(0)),
+        lambda: one.batch_set_v1(hashes(0), slots_of(0)),
+        one.clear,
+        one.get_stats,
+        one.close,
+    )
+    for call in calls:
+        call()
+    monkeypatch.undo()  # whoever closes it once more shall end its threads
+
+    assert one.board.read().errors >= 1
+
+
 def test_a_closed_backend_answers_misses(attach):
     one = attach({"kv": HostPool().fill()})
     one.batch_set_v1(hashes(0), slots_of(0))

@@ -7,6 +7,7 @@ plug-in counts without Prometheus; what has grown since is passed on after each 
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -17,6 +18,8 @@ from gd2fs.engines.gate import LoadGate
 
 PREFIX = "gd2fs_sglang_"
 SAMPLES_MAX = 1000  # of transfers between two questions
+
+log = logging.getLogger(__name__)
 
 
 class Figures:
@@ -58,9 +61,16 @@ class Figures:
         return taken
 
     def publish(self) -> None:
-        """Pass on what has grown since the last time."""
+        """Pass on what has grown since the last time. Raises nothing: a full disk, on which
+        Prometheus keeps what processes share, is no reason to end a thread of SGLang's."""
         if not self._counters:
             return
+        try:
+            self._publish()
+        except Exception as error:
+            log.error("figures are not shown: %r", error)
+
+    def _publish(self) -> None:
         with self._lock:
             counts = self._board.as_dict()
             grown = {name: value - self._told[name] for name, value in counts.items()}

@@ -175,14 +175,15 @@ class GD2FSStorage(HiCacheStorage):
         self._transfers = Transfers(self._store, self.figures)
         log.info("pages are in namespace %s, of %s", namespace, self.identity)
 
+    @never_raises(lambda self: None)
     def clear(self) -> None:
         """Forget all pages of this namespace, those of other ranks and instances too."""
         if self._store is not None and not self._store.clear():
             log.warning("not every node cleared namespace %s in time", self._store.namespace)
 
+    @never_raises(lambda self: None)
     def close(self) -> None:
         """End the connection. Twice is fine."""
-        self.figures.publish()
         if self._store is not None:
             self._store.close()
 

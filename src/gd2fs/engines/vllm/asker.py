@@ -82,7 +82,7 @@ class Asker:
     def _work(self) -> None:
         while (keys := self._next()) is not None:
             if not keys:
-                self._handshake.refresh()
+                self._refresh()
                 continue
             keys, is_last = self._with_waiting(keys)
             try:
@@ -93,6 +93,13 @@ class Asker:
             self._answers.put((keys, answers))
             if is_last:
                 return
+
+    def _refresh(self) -> None:
+        """Look after the recipe. This thread must outlive whatever comes of it."""
+        try:
+            self._handshake.refresh()
+        except Exception:
+            log.exception("the recipe could not be looked after")
 
     def _next(self) -> list[bytes] | None:
         """A question; no keys when it is time to look after the recipe; None at the end."""

@@ -15,7 +15,7 @@ MISS_REASONS = {
     "absent": "the store does not have it",
     "late": "the store did not answer in time",
     "failed": "it could not be loaded",
-    "away": "no node of the store answered",
+    "away": "the node that should have it does not answer",
     "pool": "the pool of host memory has no room for more of this request",
     "slower": "computing it is expected to be quicker",
     "apart": "other instances hash otherwise, or the store has not told yet whether they do",

@@ -17,6 +17,7 @@ from gd2fs.engines.vllm.versions import is_known
 
 SEED_UNSET = "none"
 SEED_DIGITS = 16
+SHOWN_MAX = 100  # characters of a value in a message
 
 _HINTS = {
     "algorithm": "start all with the same `--prefix-caching-hash-algo`, best `sha256_cbor`",
@@ -65,7 +66,7 @@ class HashRecipe:
         """What is different in a record, one line each; nothing: it is the same recipe."""
         try:
             theirs = json.loads(recorded)
-        except ValueError:
+        except (ValueError, RecursionError):  # anybody can write there
             theirs = None
         if not isinstance(theirs, Mapping):
             return ["the record is none of a recipe"]
@@ -96,4 +97,5 @@ def _is_known(release: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+    """On one line, however long what is recorded is."""
+    return "nothing" if value is None else " ".join(str(value).split())[:SHOWN_MAX]
