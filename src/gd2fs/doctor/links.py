@@ -86,10 +86,10 @@ def address_of(host: str) -> Address | None:
 
 
 def shared_networks(links: Sequence[Link]) -> list[tuple[Network, list[str]]]:
-    """Networks that several interfaces are in."""
+    """IPv4 networks that several interfaces are in: those of IPv6 ask each address by itself."""
     found: dict[Network, list[str]] = {}
     for link in links:
-        for network in link.networks:
+        for network in (each for each in link.networks if each.version == 4):
             found.setdefault(network, []).append(link.name)
     return [(network, names) for network, names in found.items() if len(names) > 1]
 

@@ -156,6 +156,15 @@ class Machine:
         """Process numbers of `gd2fs serve` on this machine."""
         return [each.pid for each in self.processes() if _is_node(each.words)]
 
+    def is_container(self) -> bool:
+        """Whether files of /etc are of an image, and not of the machine."""
+        files = ("/.dockerenv", "/run/.containerenv")
+        return any(map(self.exists, files)) or "KUBERNETES_SERVICE_HOST" in self.environment
+
+    def is_readable(self, path: str) -> bool:
+        """Whether this user may read a file."""
+        return os.access(self.path(path), os.R_OK)
+
     def processor_count(self) -> int:
         """How many this process may run on."""
         for line in self.text("/proc/self/status").splitlines():

@@ -122,7 +122,8 @@ def queues(subject: Subject) -> Iterator[Finding]:
     count = subject.machine.processor_count()
     for each in _links(subject):
         wanted = min(count, 8)
-        if each.speed_mbit >= QUEUES_MBIT and each.queues < min(wanted, 2):
+        is_real = bool(each.device)  # a virtual one has as many as it needs
+        if is_real and each.speed_mbit >= QUEUES_MBIT and each.queues < min(wanted, 2):
             fix = f"`ethtool -L {each.name} combined {wanted}`"
             yield warning(f"{each.name}, {_speed(each)}, has {each.queues} queue", fix)
         else:

@@ -31,7 +31,7 @@ def congestion(subject: Subject) -> Iterator[Finding]:
         known if is_root else machine.sysctl("net.ipv4.tcp_allowed_congestion_control").split()
     )
     asked = subject.setting("congestion")
-    if asked and asked not in known:
+    if asked and known and asked not in known:
         fix = f"`modprobe tcp_{asked}`, or leave `congestion` out"
         yield error(f"`{asked}` is asked for, this kernel has {', '.join(known)}", fix)
     elif asked.startswith("bbr"):
