@@ -28,9 +28,14 @@ class FakeEngine:
 
     Args:
         pages: Hashes of the pages that are cached; give several engines the same one.
+        tells: Whether answers say what was cached.
     """
 
-    def __init__(self, pages: set[bytes] | None = None, *, model: str = "model") -> None:
+    def __init__(
+        self, pages: set[bytes] | None = None, *, model: str = "model", tells: bool = True
+    ) -> None:
+        self.tells = tells
+        self.asked = 0
         self.pages = set() if pages is None else pages
         self.model = model
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -93,6 +98,9 @@ class FakeEngine:
         text = "".join(f"<{each['role']}>{each['content']}" for each in body["messages"])
         prompt, count = list(text.encode()), body["max_tokens"]
         usage = usage_of(prompt, self._found(prompt), count)
+        self.asked += 1
+        if not self.tells:
+            usage["prompt_tokens_details"] = None
         words = [f"{each} " for each in answer_of(prompt, count)]
         events = [{"choices": [{"delta": {"content": each}}]} for each in words]
         return as_stream([{"choices": [{"delta": {}}]}, *events, {"choices": [], "usage": usage}])

@@ -88,7 +88,15 @@ def test_servers_that_share_a_cache_find_all_of_the_history():
 
     before, after = outcome.arms
     assert before["hit_rate"] < 0.9 < 0.97 < after["hit_rate"]
-    assert (outcome.disagreeing, len(outcome.pairs)) == (0, 2)
+    assert (outcome.disagreeing, len(outcome.pairs), len(outcome.remarks)) == (0, 2, 1)
+    assert sum(each.asked for each in (a, b)) == 2 + 2 * WORKLOAD.sessions * WORKLOAD.rounds
+
+
+def test_servers_that_do_not_say_what_was_cached_are_told_apart():
+    with FakeEngine(tells=False) as a, FakeEngine() as b:
+        outcome = asyncio.run(run_running(Arms([a.url], [b.url]), WORKLOAD, Board(), runs=1))
+
+    assert [line.split(" says")[0] for line in outcome.remarks[1:]] == ["no answer of A"]
 
 
 def test_servers_of_several_models_need_the_name_of_one():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from gd2fs.bench.board import Board
 from gd2fs.bench.fleet.askers import OpenAiAsker
@@ -19,6 +20,8 @@ from gd2fs.bench.machine import machine_facts
 from gd2fs.bench.measures import Arm, Pair, arm_of
 from gd2fs.bench.workload import Workload, session_texts
 from gd2fs.errors import InvalidRequest
+
+WARM_TEXT = "Are you there?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +65,42 @@ async def run_running(arms: Arms, workload: Workload, board: Board, *, runs: int
     model = arms.model or await _only_model([*before, *after], arms.key)
     pairs = []
     async with OpenAiAsker(model=model, tokens_max=workload.answer_tokens, key=arms.key) as asker:
+        await _warm([*before, *after], asker)
         for number in range(runs):
             pairs.append(await _play_both(before, after, _of_run(workload, number), asker, board))
     return FleetOutcome(
-        title=f"{len(after)} servers of {model}, {workload.sessions} conversations of "
-        f"{workload.rounds} turns, random balancer",
+        title=f"{model}, {len(before)} servers against {len(after)}, {workload.sessions} "
+        f"conversations of {workload.rounds} turns, random balancer",
         pairs=pairs,
         instances=len(after),
         engine={"name": "running", "model": model, "a": before, "b": after},
         machine=machine,
         workload=asdict(workload) | {"runs": runs},
         has_reference=False,
-        remarks=["tokens per text event are not known: times between events are shown as tokens'"],
+        remarks=[
+            "tokens per text event are not known: times between events are shown as tokens'",
+            *_told_nothing("A", [each for pair in pairs for each in pair.played_before]),
+            *_told_nothing("B", [each for pair in pairs for each in pair.played_after]),
+        ],
     )
+
+
+async def _warm(addresses: Sequence[str], asker: OpenAiAsker) -> None:
+    """Have a request answered by each: the first one of a process loads and compiles."""
+    message: Any = ({"role": "user", "content": WARM_TEXT},)
+    for address in addresses:
+        await asker.ask(address, message, answer_tokens=1, session="warm")
+
+
+def _told_nothing(arm: str, played: Sequence[Played]) -> list[str]:
+    """Later turns always find something, unless servers keep it to themselves."""
+    if any(each.answer.reused_tokens for each in played):
+        return []
+    return [
+        f"no answer of {arm} says that any of its prompt was cached: its servers keep nothing, or "
+        "are to be started with `--enable-cache-report` (SGLang) or "
+        "`--enable-prompt-tokens-details` (vLLM)"
+    ]
 
 
 def _of_run(workload: Workload, number: int) -> Workload:
