@@ -16,6 +16,11 @@ from gd2fs.sizes import format_bytes
 ALGORITHM = "sha256_cbor"
 SEED = "PYTHONHASHSEED"
 POOL_FILES = "vllm_offload_"
+MODEL_FLAGS = ("--served-model-name", "--model-path", "--model")
+PAGE_FLAGS = (
+    *("--page-size", "--block-size", "--kv-cache-dtype", "--dtype"),
+    "--prefix-caching-hash-algo",
+)
 TIERS = ("gd2fs", "GD2FSTier")
 
 
@@ -162,18 +167,15 @@ def _vllm_faults(each: EngineProcess) -> Iterator[Finding]:
     "seed of hashes", "instances with different seeds come to different keys for the same tokens"
 )
 def seed(subject: Subject) -> Iterator[Finding]:
-    """The same for all, or none."""
-    servers = _servers(subject, "vllm")
-    seeds = {each.pid: each.environment.get(SEED, "none") for each in servers if each.environment}
-    if len(set(seeds.values())) > 1:
-        shown = ", ".join(
-            f"{'none' if seed == 'none' else 'one'} of {pid}" for pid, seed in seeds.items()
-        )
-        yield error(
-            f"{SEED} differs: {shown}", f"set {SEED} to the same value for all, or for none"
-        )
-    elif seeds:
-        yield ok(f"{SEED} is the same for all here")
+    """The same for all of a model, or none."""
+    for servers in _by_model(_servers(subject, "vllm")):
+        seeds = {each.pid: each.environment.get(SEED) for each in servers if each.environment}
+        if len(set(seeds.values())) > 1:
+            shown = ", ".join(f"{pid} has {'one' if own else 'none'}" for pid, own in seeds.items())
+            fix = f"set {SEED} to the same value for all, or for none"
+            yield error(f"{SEED} differs: {shown}", fix)
+        elif seeds:
+            yield ok(f"{SEED} is the same for all {len(seeds)} here")
 
 
 @check(
@@ -205,32 +207,26 @@ def pool(subject: Subject) -> Iterator[Finding]:
 
 @check("instances alike", "instances share a page only where its size and meaning are the same")
 def alike(subject: Subject) -> Iterator[Finding]:
-    """All of this machine have the same settings of pages."""
+    """All of a model on this machine have the same settings of pages."""
     if not subject.engine:
         return
-    servers = engines_here(subject.machine, subject.engine)
-    for flag in (
-        "--page-size",
-        "--block-size",
-        "--kv-cache-dtype",
-        "--dtype",
-        "--prefix-caching-hash-algo",
-    ):
-        values = {each.flags.get(flag, "") for each in _of_one_model(servers)}
-        if len(values) > 1:
-            shown = ", ".join(sorted(value or "none" for value in values))
-            yield warning(f"`{flag}` differs: {shown}", f"start all with the same `{flag}`")
-    if len(servers) > 1:
-        yield ok(f"{len(servers)} were compared")
+    for servers in _by_model(engines_here(subject.machine, subject.engine)):
+        for flag in PAGE_FLAGS:
+            values = {each.flags.get(flag, "") for each in servers}
+            if len(values) > 1:
+                shown = ", ".join(sorted(value or "none" for value in values))
+                yield warning(f"`{flag}` differs: {shown}", f"start all with the same `{flag}`")
+        if len(servers) > 1:
+            yield ok(f"{len(servers)} were compared")
 
 
-def _of_one_model(servers: Iterable[EngineProcess]) -> list[EngineProcess]:
-    """Those of the model that most are of: others share nothing with them anyway."""
-    by_model: dict[str, list[EngineProcess]] = {}
+def _by_model(servers: Iterable[EngineProcess]) -> Iterable[list[EngineProcess]]:
+    """Those of one served name each: others share nothing anyway."""
+    found: dict[str, list[EngineProcess]] = {}
     for each in servers:
-        name = each.flags.get("--served-model-name") or each.flags.get("--model-path", "")
-        by_model.setdefault(name or each.flags.get("--model", ""), []).append(each)
-    return max(by_model.values(), key=len, default=[])
+        names = (each.flags.get(flag, "") for flag in MODEL_FLAGS)
+        found.setdefault(next(filter(None, names), ""), []).append(each)
+    return found.values()
 
 
 def _extra(transfer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -225,7 +225,7 @@ def overcommit(subject: Subject) -> Iterator[Finding]:
         )
 
 
-@check("locked memory", "memory that a NIC or a GPU reads is locked: RDMA and pinned pools need it")
+@check("locked memory", "memory that a NIC reads by itself is locked: RDMA needs it")
 def locked(subject: Subject) -> Iterator[Finding]:
     """Enough, where there is a device that needs it."""
     limit = subject.machine.limit("Max locked memory")
@@ -233,7 +233,7 @@ def locked(subject: Subject) -> Iterator[Finding]:
         return
     devices = subject.machine.names("/sys/class/infiniband")
     found = f"limit {'none' if limit >= UNLIMITED else format_bytes(limit)}"
-    if limit >= MEMLOCK_BYTES or not (devices or subject.engine):
+    if limit >= MEMLOCK_BYTES or not devices:
         yield ok(found)
     else:
         yield warning(

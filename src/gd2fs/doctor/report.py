@@ -39,7 +39,8 @@ def print_report(findings: Sequence[Finding], console: Console, *, is_full: bool
         table.add_column(overflow="fold")
         for word, text in _rows(list(members), is_full):
             table.add_row(word, text)
-        console.print(Padding(table, (0, 0, 1, 2), expand=False), width=width)
+        console.print(Padding(table, (0, 0, 0, 2), expand=False), width=width)
+        console.print()
     console.print(_summary(findings))
 
 
