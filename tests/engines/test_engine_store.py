@@ -162,12 +162,13 @@ def hang(node: NodeProcess) -> None:
     assert until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
 
 
-def test_what_does_not_fit_is_not_stored_and_raises_nothing():
+def test_what_does_not_fit_is_not_stored_and_holds_nobody_up_with_tries():
     with LocalNodes(1, memory_bytes=8 << 20) as nodes:
-        store = store_at(nodes, "full", store_timeout_s=0.3)
+        store = store_at(nodes, "full", store_timeout_s=60.0)
         stored = store.put(KEYS[:2], [PAGES[0], bytes(64 << 20)])
 
         assert (stored, store.exists(KEYS[:2])) == ([True, False], [True, False])
+        assert store.board.read().store_retries == 0
         store.close()
 
 

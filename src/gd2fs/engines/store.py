@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,6 +36,14 @@ TEXTS_MAX = 1000  # of one namespace
 WRONG_SIZE = -1  # of a page that is longer than its memory
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """Which pages are there, and whether trying again can change nothing."""
+
+    stored: list[bool]
+    is_final: bool = False
 
 
 class EngineStore:
@@ -237,10 +246,13 @@ class EngineStore:
         while True:
             left = [at for at, is_stored in enumerate(stored) if not is_stored]
             wanted, sources = [keys[at] for at in left], [values[at] for at in left]
-            answer = self._ask(partial(self._put, wanted, sources, end))
-            for at, is_stored in zip(left, answer or [False] * len(left), strict=True):
+            answer = self._ask(partial(self._put, wanted, sources, end)) or _Put(
+                [False] * len(left)
+            )
+            for at, is_stored in zip(left, answer.stored, strict=True):
                 stored[at] = is_stored
-            if all(stored) or not self.is_open or time.monotonic() + pause_s >= end:
+            is_over = answer.is_final or not self.is_open or time.monotonic() + pause_s >= end
+            if is_over or all(stored):
                 return stored
             self._stop.wait(pause_s)
             pause_s *= 2
@@ -248,14 +260,15 @@ class EngineStore:
 
     def _put(
         self, keys: Sequence[bytes], values: Sequence[Sources], end: float, client: Client
-    ) -> list[bool]:
+    ) -> _Put:
         pages = client.pages(self.namespace)
         ttl_s = self.settings.ttl_s or None
         try:
-            return pages.put(keys, values, ttl_s=ttl_s, timeout_s=_left_s(end))
+            return _Put(pages.put(keys, values, ttl_s=ttl_s, timeout_s=_left_s(end)))
         except InvalidRequest as error:  # for one of them; the others may be there
             log.debug("not all pages are stored: %s", error)
-            return pages.exists(keys, timeout_s=_left_s(end)).present
+            present = pages.exists(keys, timeout_s=_left_s(end)).present
+            return _Put(present, is_final=True)  # a quota, a rule: trying again holds others up
 
     def _put_text(self, name: str, text: str, end: float, client: Client) -> bool:
         content = text.encode()[:TEXT_BYTES_MAX]
