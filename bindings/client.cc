@@ -34,6 +34,19 @@ void refuse_other_count(std::size_t keys, std::size_t buffers) {
         "give one buffer, or one list of them, per key");
 }
 
+/// The file wins; nothing where neither is given.
+TokenSourceRef token_of(const std::string& text, const std::string& file) {
+  if (!file.empty()) {
+    auto source = TokenSource::of_file(file);
+    if (!source) raise(source.error());
+    return std::move(*source);
+  }
+  if (text.empty()) return nullptr;
+  auto token = parse_token(text);
+  if (!token) raise(token.error());
+  return std::make_shared<TokenSource>(std::move(*token));
+}
+
 /// The client as Python holds it. Every method that starts an operation answers its Call.
 void set_marks(CallOptions& options, std::uint8_t eviction_class, const nb::bytes& tags) {
   options.eviction_class = eviction_class;
@@ -47,7 +60,8 @@ class BoundClient {
   BoundClient(std::vector<std::string> seeds, std::string cluster, std::vector<std::string> local,
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
               std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
-              std::string congestion, std::size_t socket_buffer_bytes) {
+              std::string congestion, std::size_t socket_buffer_bytes, const std::string& token,
+              const std::string& token_file) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
     ClientOptions options;
@@ -61,6 +75,7 @@ class BoundClient {
     options.is_verifying = is_verifying;
     options.transport = *chosen;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
+    options.token = token_of(token, token_file);
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -491,15 +506,16 @@ void bind_views(nb::class_<BoundClient>& client) {
 void bind_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "Client",
                                  "The native client: each method starts an operation.");
-  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
-                      std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
-                      const std::string&, std::string, std::size_t>(),
-             nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
-             nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
-             nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
-             nb::arg("is_verifying") = true, nb::arg("transport") = "auto",
-             nb::arg("congestion") = "",
-             nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes);
+  client.def(
+      nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
+               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
+               std::size_t, const std::string&, const std::string&>(),
+      nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
+      nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
+      nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
+      nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
+      nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes, nb::arg("token") = "",
+      nb::arg("token_file") = "");
   bind_pages(client);
   bind_files(client);
   bind_views(client);

@@ -149,6 +149,30 @@ std::uint8_t eviction_class_of(std::uint32_t number) {
         "use 0, which goes first, to " + std::to_string(EVICTION_CLASSES - 1));
 }
 
+/// name, SHA-256 of the secret, what it may, where (nowhere: in every namespace)
+using Known = std::tuple<std::string, nb::bytes, std::string, std::vector<std::string>>;
+
+Rights rights_of(const std::string& right, const std::vector<std::string>& namespaces) {
+  if (right == "cluster") return Rights::of_cluster();
+  for (const auto& [name, each] : {std::pair("read", Right::read), std::pair("write", Right::write),
+                                   std::pair("admin", Right::admin)})
+    if (right == name) return Rights(each, namespaces);
+  raise(FaultKind::invalid_request, "no right `" + right + "`",
+        "use `read`, `write`, `admin` or `cluster`");
+}
+
+std::vector<serve::KnownToken> known_of(const std::vector<Known>& tokens) {
+  std::vector<serve::KnownToken> known;
+  for (const auto& [name, key, right, namespaces] : tokens) {
+    Token token{name, {}};
+    if (key.size() != token.key.size())
+      raise(FaultKind::invalid_request, "the key of token `" + name + "` is not 32 bytes", "");
+    std::copy_n(static_cast<const std::byte*>(key.data()), key.size(), token.key.begin());
+    known.push_back({std::move(token), rights_of(right, namespaces)});
+  }
+  return known;
+}
+
 /// The server as Python holds it: `stop` may come from any thread, and twice.
 class BoundServer {
  public:
@@ -161,13 +185,15 @@ class BoundServer {
               const std::vector<Replicas>& namespaces, std::uint32_t lease_ms,
               const std::vector<Member>& members, bool is_judged, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
-              const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir) {
+              const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir,
+              const std::vector<Known>& tokens) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
     }
     ServerOptions options;
     options.cluster = std::move(cluster);
+    options.tokens = known_of(tokens);
     options.name = std::move(name);
     options.listen = std::move(listen);
     options.map = map_of(peers, list_hash);
@@ -259,6 +285,13 @@ class BoundServer {
 
   void set_lease(std::int64_t until_ms) {
     if (const std::shared_ptr<Server> server = server_copy()) server->set_lease(until_ms);
+  }
+
+  void set_tokens(const std::vector<Known>& tokens) {
+    const std::shared_ptr<Server> server = running();
+    const std::vector<serve::KnownToken> known = known_of(tokens);
+    GilReleased released;
+    server->set_tokens(known);
   }
 
   void set_rules(const std::string& name_space, const std::string& policy,
@@ -426,6 +459,10 @@ class BoundServer {
     dict["accepted"] = counts.accepted;
     dict["refused"] = counts.refused;
     dict["protocol_faults"] = counts.protocol_faults;
+    dict["strangers"] = counts.strangers;
+    dict["denied"] = counts.denied;
+    for (std::size_t at = 0; at < REFUSALS.size(); ++at)
+      dict[("refused_" + std::string(REFUSALS[at])).c_str()] = counts.refused_for[at];
     dict["requests"] = counts.requests;
     dict["hits"] = counts.hits;
     dict["misses"] = counts.misses;
@@ -525,7 +562,7 @@ void bind_server(nb::module_& module) {
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
                     std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
                     const std::vector<Place>&, std::uint64_t, const std::string&,
-                    const std::string&, std::string>(),
+                    const std::string&, std::string, const std::vector<Known>&>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
@@ -536,7 +573,8 @@ void bind_server(nb::module_& module) {
            nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
            nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
            nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
-           nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "")
+           nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
+           nb::arg("tokens") = std::vector<Known>{})
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
@@ -554,6 +592,7 @@ void bind_server(nb::module_& module) {
            nb::arg("quota_bytes") = 0, nb::arg("disk_quota_bytes") = 0, nb::arg("ttl_s") = 0,
            nb::arg("pin_bytes_max") = nb::none(),
            nb::arg("eviction_class") = EVICTION_CLASS_DEFAULT)
+      .def("set_tokens", &BoundServer::set_tokens, nb::arg("tokens"))
       .def("set_move_rate", &BoundServer::set_move_rate, nb::arg("bytes_per_s"))
       .def("set_nvme_rate", &BoundServer::set_nvme_rate, nb::arg("bytes_per_s"))
       .def("spaces", &BoundServer::spaces)

@@ -5,12 +5,16 @@
 
 #include <cerrno>
 
+#include "introduction.h"
 #include "io_thread.h"
 #include "transport/tcp.h"
 
 namespace gd2fs {
 
 namespace {
+
+constexpr const char* DENIED_HINT =
+    "check the cluster's name, the token, and that client and nodes are of one release";
 
 /// One frame without payload.
 struct Frame {
@@ -54,8 +58,7 @@ class Conversation {
     if (!wire::check_matches(all.first(HEADER_BYTES), all.subspan(HEADER_BYTES))) return stranger();
     Frame frame{*header, wire::Bytes(bytes.begin() + HEADER_BYTES, bytes.end())};
     if (header->kind == wire::Kind::goodbye)
-      return Error{"refused: " + wire::decode_goodbye(frame.table),
-                   "check the cluster's name and that client and nodes are of one release",
+      return Error{"refused: " + wire::decode_goodbye(frame.table), DENIED_HINT,
                    (header->flags & wire::MORE) != 0 ? Status::unavailable : Status::denied};
     if (header->kind != kind) return stranger();
     return frame;
@@ -93,18 +96,22 @@ class Conversation {
   std::uint32_t connect_ms_;
 };
 
-Result<wire::Map> greet(Conversation& with, const wire::Hello& hello) {
+Result<wire::Map> greet(Conversation& with, wire::Hello hello, const TokenSourceRef& source) {
+  Introduction introduction(source);
   wire::Bytes frame;
-  wire::encode_hello(frame, hello);
+  introduction.hello(frame, std::move(hello));
   if (Error fault = with.say(frame); !fault.message.empty()) return fault;
   auto challenge = with.hear(wire::Kind::challenge);
   if (!challenge) return challenge.error();
   const auto terms = wire::decode_challenge(challenge->table);
   if (!terms || terms->version != wire::VERSION) return Conversation::stranger();
   frame.clear();
-  wire::encode_proof(frame, wire::Proof{});
+  introduction.proof(frame, challenge->table);
   if (Error fault = with.say(frame); !fault.message.empty()) return fault;
-  if (auto welcome = with.hear(wire::Kind::welcome); !welcome) return welcome.error();
+  auto welcome = with.hear(wire::Kind::welcome);
+  if (!welcome) return welcome.error();
+  if (!introduction.takes_welcome(welcome->table))
+    return Error{UNPROVEN_NODE, DENIED_HINT, Status::denied};
   auto answer = with.hear(wire::Kind::map);
   if (!answer) return answer.error();
   auto map = wire::decode_map(answer->table);
@@ -119,15 +126,16 @@ Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options,
       tcp::connect_within(address, nullptr, static_cast<int>(options.connect_ms), options.sockets);
   if (!socket) return socket.error();
   Conversation conversation(socket->get(), until_ms, options.connect_ms);
-  return greet(conversation, hello);
+  return greet(conversation, hello, options.token);
 }
 
 }  // namespace
 
-bool say_after_greeting(int fd, const wire::Hello& hello, wire::View frame,
-                        std::uint32_t timeout_ms) {
+bool say_after_greeting(int fd, const wire::Hello& hello, const TokenSourceRef& token,
+                        wire::View frame, std::uint32_t timeout_ms) {
   Conversation conversation(fd, now_ms() + timeout_ms, timeout_ms);
-  return static_cast<bool>(greet(conversation, hello)) && conversation.say(frame).message.empty();
+  return static_cast<bool>(greet(conversation, hello, token)) &&
+         conversation.say(frame).message.empty();
 }
 
 Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello) {

@@ -15,8 +15,8 @@ struct Bootstrapped {
 
 /// Greets the node at the other end of a socket, then sends a frame. False: it did not get so far
 /// within `timeout_ms`.
-bool say_after_greeting(int fd, const wire::Hello& hello, wire::View frame,
-                        std::uint32_t timeout_ms);
+bool say_after_greeting(int fd, const wire::Hello& hello, const TokenSourceRef& token,
+                        wire::View frame, std::uint32_t timeout_ms);
 /// Tries the seeds in order. The error names each of them and why it did not serve.
 Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello);
 

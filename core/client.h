@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "kept_at.h"
+#include "token.h"
 #include "transport/tcp.h"
 #include "view.h"
 #include "wire.h"
@@ -45,6 +46,7 @@ struct ClientOptions {
   bool is_verifying = true;
   Transport transport = Transport::automatic;
   tcp::SocketSettings sockets;
+  TokenSourceRef token;  // what it shows to nodes, which have to know it too; nothing: none
 };
 
 /// A piece of the caller's memory.

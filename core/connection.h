@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "greeting.h"
 #include "inlet.h"
 #include "node.h"
 #include "receiver.h"
@@ -43,6 +45,8 @@ class Connection {
   void tick(std::int64_t now_ms);
   /// The map has changed: says so, unasked.
   void tell_map();
+  /// The node knows other tokens now: closes it unless its own stands there as it was.
+  void look_at_tokens();
   /// The answer to a request that the janitor worked off.
   void answered_elsewhere(std::uint64_t request, const wire::Bytes& response);
   /// What a read waits for is in memory, or lost.
@@ -80,7 +84,8 @@ class Connection {
   void handle_unasked(const wire::Header& header);
   void handle_ack(const wire::Header& header);
   void handle_release(const Inlet::Frame& frame);
-  std::uint64_t grant_arena(std::uint64_t wanted);
+  std::uint64_t grant_arena();
+  void deny(std::uint64_t request, const wire::Request& body);
   void note_view(std::uint64_t request, std::uint64_t lease);
   void drop_new_views();
   void begin(std::uint64_t request, std::uint8_t flags, wire::Request body);
@@ -106,7 +111,7 @@ class Connection {
   void send(bool is_alone);
   void cut_off();
   void fault(const std::string& reason);
-  void refuse(const std::string& reason);
+  void refuse(const Refused& refused);
   /// `flags`: MORE when the same may work later.
   void goodbye(const std::string& reason, std::uint8_t flags = 0);
   void close();
@@ -121,6 +126,8 @@ class Connection {
   std::string host_;  // while it is a stranger; then empty
   std::uint64_t id_;
   Phase phase_ = Phase::hello;
+  std::unique_ptr<Greeting> greeting_;  // until it has proven itself
+  TokenRef token_;                      // that it has proven
   bool is_node_ = false;
   bool can_read_ = true, can_write_ = true, is_hung_up_ = false;
   bool is_reading_ = false;  // the last turn ended before all that had come was read

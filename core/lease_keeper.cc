@@ -54,7 +54,7 @@ void LeaseKeeper::tell_alone(const std::vector<std::uint64_t>& leases) const {
   hello.capabilities |= wire::SHM | wire::VIEW;
   wire::Bytes frame;
   wire::encode_release(frame, leases, 0);
-  say_after_greeting(socket.get(), hello, frame, TELL_MS);
+  say_after_greeting(socket.get(), hello, token_, frame, TELL_MS);
 }
 
 }  // namespace gd2fs

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "token.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -21,8 +22,11 @@ class Link;
 
 class LeaseKeeper {
  public:
-  LeaseKeeper(Link& link, std::string socket_name, wire::Hello hello)
-      : link_(&link), socket_name_(std::move(socket_name)), hello_(std::move(hello)) {}
+  LeaseKeeper(Link& link, std::string socket_name, wire::Hello hello, TokenSourceRef token)
+      : link_(&link),
+        socket_name_(std::move(socket_name)),
+        hello_(std::move(hello)),
+        token_(std::move(token)) {}
 
   /// Any thread.
   void release(std::uint64_t lease);
@@ -45,6 +49,7 @@ class LeaseKeeper {
   std::atomic<bool> is_waiting_{false};  // some are released; written under the lock
   const std::string socket_name_;
   const wire::Hello hello_;
+  const TokenSourceRef token_;
 };
 
 /// One lease. It is released when this goes.

@@ -33,6 +33,10 @@ inline constexpr std::size_t NAME_BYTES_MAX =
 static_assert(NAMESPACE_BYTES_MAX + 1 + KEY_BYTES_MAX <= NAME_BYTES_MAX);
 inline constexpr std::size_t CLUSTER_BYTES_MAX = 128;
 inline constexpr std::size_t NODE_NAME_BYTES_MAX = 128;
+inline constexpr std::size_t TOKEN_NAME_BYTES_MAX = 32;
+inline constexpr std::size_t TOKEN_SECRET_BYTES_MIN = 32;  // of 64 letters: 192 bits
+inline constexpr std::size_t TOKEN_SECRET_BYTES_MAX = 256;
+inline constexpr std::size_t TOKENS_MAX = 4096;  // that a node knows
 inline constexpr std::size_t NODES_MAX = 1024;
 inline constexpr std::size_t REPLICAS_MAX = 8;          // copies of one piece or record
 inline constexpr std::size_t MAP_NAMESPACES_MAX = 256;  // with copies of their own count
@@ -60,7 +64,13 @@ inline constexpr std::size_t EAGER_BYTES_MAX =
     256 * KiB;  // of bodies sent before their grant, per request
 inline constexpr std::size_t CONNECTIONS_MAX = 4096;  // per node
 inline constexpr std::size_t UNAUTHENTICATED_MAX =
-    64;                                           // connections before WELCOME, per source address
+    64;  // connections before WELCOME, per source address
+// Of all sources together; as many again for sources that have no other one.
+inline constexpr std::size_t STRANGERS_MAX = 512;
+// New connections of one source that come to nothing: so many at once, so many a second.
+inline constexpr std::size_t STRANGERS_BURST = 1024;
+inline constexpr std::size_t STRANGERS_PER_S = 256;
+inline constexpr std::size_t SOURCES_MAX = 8192;  // that are remembered
 inline constexpr std::uint32_t HELLO_MS = 2'000;  // from accept to PROOF
 inline constexpr std::uint32_t IDLE_MS =
     600'000;  // a stream without any frame for this long is closed

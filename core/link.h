@@ -29,6 +29,7 @@ struct LinkOptions {
   std::array<std::byte, 16> node_id{};
   std::string socket_name;  // of its Unix socket
   tcp::SocketSettings sockets;
+  TokenSourceRef token;
 };
 
 class Link {

@@ -113,6 +113,7 @@ Result<std::unique_ptr<Network>> Network::with_threads(const ClientOptions& opti
   links.is_verifying = options.is_verifying;
   links.transport = options.transport;
   links.sockets = options.sockets;
+  links.token = options.token;
   links.local = std::move(*local);
   links.streams = std::max(options.streams, static_cast<std::uint32_t>(links.local.size()));
   network->stream_count_ = links.streams;

@@ -52,20 +52,6 @@ std::string disk_fault_of(const DiskCounts& counts) {
 
 }  // namespace
 
-bool Strangers::enter(const std::string& host) {
-  const std::lock_guard lock(mutex_);
-  std::size_t& count = count_of_[host];
-  if (count >= UNAUTHENTICATED_MAX) return false;
-  ++count;
-  return true;
-}
-
-void Strangers::leave(const std::string& host) {
-  const std::lock_guard lock(mutex_);
-  const auto found = count_of_.find(host);
-  if (found != count_of_.end() && --found->second == 0) count_of_.erase(found);
-}
-
 Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
     : options(from),
       id(node_id(from.name)),
@@ -75,7 +61,9 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       hold_budget(store->arena().bytes()),
       views(store->arena().bytes()),
       records(RECORDS_MAX),
-      peers(from.cluster, id, from.sockets),
+      tokens(from.tokens),
+      own_token(std::make_shared<TokenSource>(tokens.own())),
+      peers(from.cluster, id, from.sockets, own_token),
       lease(from.map.lease_ms > 0),
       record_service(records, lease, peers, {id, from.boot}, with_boot(from.map, id, from.boot)),
       move_bytes_per_s(from.move_bytes_per_s),
@@ -160,6 +148,10 @@ ServerCounts Node::counts() const {
   now.moved = read(counters.moved);
   now.moved_bytes = read(counters.moved_bytes);
   now.unjudged = read(counters.unjudged);
+  now.denied = read(counters.denied);
+  now.strangers = strangers.count();
+  for (std::size_t at = 0; at < REFUSALS.size(); ++at)
+    now.refused_for[at] = read(counters.refused_for[at]);
   return now;
 }
 
@@ -187,6 +179,11 @@ bool Node::take_map(wire::Map map, bool is_gap) {
   record_service.take_map(next->map, is_gap);
   mover->take_map(next);
   return true;
+}
+
+void Node::take_tokens(const std::vector<KnownToken>& known) {
+  tokens.set(known);
+  own_token->set(tokens.own());
 }
 
 void Node::announce() { arrival->announce(view()->map); }

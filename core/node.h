@@ -1,12 +1,12 @@
 // Node: what all streams of one node share. The store, the records, the map and the counters.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "desk.h"
 #include "holds.h"
@@ -18,6 +18,8 @@
 #include "record_service.h"
 #include "server.h"
 #include "store.h"
+#include "strangers.h"
+#include "token_book.h"
 #include "transport/splice.h"
 #include "views.h"
 #include "wire.h"
@@ -28,23 +30,17 @@ namespace gd2fs::serve {
 struct Counters {
   std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
       misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0}, leases{0},
-      bytes_leased{0}, moved{0}, moved_bytes{0}, unjudged{0};
+      bytes_leased{0}, moved{0}, moved_bytes{0}, unjudged{0}, denied{0};
+  std::array<std::atomic<std::uint64_t>, REFUSALS.size()> refused_for{};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
     counter.fetch_add(by, std::memory_order_relaxed);
   }
-};
-
-/// Connections that have not proven themselves yet, per source address.
-class Strangers {
- public:
-  /// False when this source has UNAUTHENTICATED_MAX of them already.
-  bool enter(const std::string& host);
-  void leave(const std::string& host);
-
- private:
-  std::mutex mutex_;  // Guards: count_of_. Held for one look-up.
-  std::unordered_map<std::string, std::size_t> count_of_;
+  /// Who went by itself was not refused.
+  void refuse(Refusal reason) noexcept {
+    add(refused_for[static_cast<std::size_t>(reason)]);
+    if (reason != Refusal::left) add(refused);
+  }
 };
 
 /// The map in force, and what follows from it. Immutable: who holds one decides by one map.
@@ -71,6 +67,7 @@ struct Node {
   ClusterViewRef view() const;
   /// False: it is not newer than the one in force.
   bool take_map(wire::Map map, bool is_gap);
+  void take_tokens(const std::vector<KnownToken>& known);
   /// Once it serves: the other nodes of its list are told.
   void announce();
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
@@ -88,6 +85,8 @@ struct Node {
   Records records;
   Counters counters;
   Strangers strangers;
+  TokenBook tokens;
+  const TokenSourceRef own_token;  // what it shows to other nodes
   Peers peers;
   NodeLease lease;
   RecordService record_service;

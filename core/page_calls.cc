@@ -335,7 +335,10 @@ void PageBatch::take(const Part& part, const Rpc& rpc, std::size_t item) {
     return;
   }
   if (action_ != PageAction::exists) return take_answer(page, part.rank, rpc.answers[item]);
-  if (rpc.answers.front().status != Status::ok) {
+  const Status told = rpc.answers.front().status;
+  if (told == Status::denied) {
+    settle(page, told);
+  } else if (told != Status::ok) {
     page.asked |= rank_bit(part.rank);
   } else if (rpc.present[item]) {
     settle(page, Status::ok);
@@ -392,6 +395,7 @@ void PageBatch::take_answer(Page& page, std::size_t rank, const wire::ResponseIt
 void PageBatch::take_get(Page& page, std::size_t rank, const wire::ResponseItem& answer) {
   switch (answer.status) {
     case Status::ok:
+    case Status::denied:
     case Status::invalid: return settle(page, answer.status, answer.length);
     case Status::retry: retry_ms_ = std::max(retry_ms_, std::max(answer.detail, RETRY_MS)); return;
     case Status::unavailable: page.asked |= rank_bit(rank); return;

@@ -61,6 +61,8 @@ class PageDrop : public Call {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       const Rpc& rpc = *sent()[part].rpc;
       if (rpc.status == Status::cancelled) return finish(Status::cancelled);
+      if (rpc.item_status(0) == Status::denied)
+        return fail(Status::denied, "drop of pages", sent()[part].node);
       outcome.is_partial = outcome.is_partial || rpc.status != Status::ok;
       for (std::size_t item = 0; item < parts_[part].size(); ++item)
         if (rpc.item_status(item) == Status::ok && rpc.answers[item].length != 0)

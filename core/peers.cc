@@ -8,7 +8,8 @@ namespace {
 constexpr std::uint32_t CONNECT_MS = 500;
 constexpr std::uint32_t STREAMS = 2;
 
-ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets) {
+ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets,
+                             TokenSourceRef token) {
   ClientOptions options;
   options.cluster = std::move(cluster);
   options.io_threads = 1;
@@ -16,13 +17,16 @@ ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets) {
   options.connect_ms = CONNECT_MS;
   options.transport = Transport::tcp;
   options.sockets = std::move(sockets);
+  options.token = std::move(token);
   return options;
 }
 
 }  // namespace
 
-Peers::Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets)
-    : options_(options_within(std::move(cluster), std::move(sockets))), self_(self) {}
+Peers::Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets,
+             TokenSourceRef token)
+    : options_(options_within(std::move(cluster), std::move(sockets), std::move(token))),
+      self_(self) {}
 
 Peers::~Peers() { close(); }
 

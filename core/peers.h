@@ -13,7 +13,8 @@ namespace gd2fs::serve {
 class Peers {
  public:
   /// Threads and connections are made when the first one is asked.
-  Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets);
+  /// `token`: what it shows to them.
+  Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets, TokenSourceRef token);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;

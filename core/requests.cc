@@ -144,7 +144,8 @@ bool SmallRequest::is_refused(Node& node, wire::Bytes& out) const {
   const Status status = node.record_service.admit(body_.head.map_epoch);
   if (status == Status::ok) return false;
   end(out, status);
-  if (status == Status::stale_map) wire::encode_map(out, 0, node.view()->map);
+  if (status == Status::stale_map)
+    wire::encode_map(out, 0, shown_map(asker_->rights, node.view()->map));
   return true;
 }
 
@@ -180,7 +181,8 @@ void SmallRequest::respond(Node& node, wire::Bytes& out) {
     case Op::exists: return wire::encode_exists_response(out, request_, present_);
     case Op::meta: wire::encode_meta_response(out, request_, answers_, bodies_); break;
     case Op::list: return list(node, out);
-    case Op::ping: return wire::encode_ping_response(out, request_, node.status());
+    case Op::ping:
+      return wire::encode_ping_response(out, request_, shown_status(asker_->rights, node.status()));
     case Op::drain: return drain(node, out);
     case Op::why: return why(node, out);
     case Op::pull:
@@ -192,7 +194,7 @@ void SmallRequest::respond(Node& node, wire::Bytes& out) {
   const bool is_stale = std::any_of(answers_.begin(), answers_.end(), [](const auto& each) {
     return each.status == Status::stale_map;
   });
-  if (is_stale) wire::encode_map(out, 0, node.view()->map);
+  if (is_stale) wire::encode_map(out, 0, shown_map(asker_->rights, node.view()->map));
 }
 
 std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::Item& item) {
@@ -315,7 +317,7 @@ void SmallRequest::why(Node& node, wire::Bytes& out) {
     return end(out, Status::invalid);
   const wire::Item& item = body_.items[0];
   wire::encode_text_response(out, request_, only(Status::ok),
-                             why_text(node, item.name, is_page(item)));
+                             why_text(node, item.name, is_page(item), asker_->rights));
 }
 
 void SmallRequest::list(Node& node, wire::Bytes& out) {

@@ -11,8 +11,12 @@ namespace gd2fs::serve {
 
 class SmallRequest {
  public:
-  SmallRequest(std::uint64_t request, wire::Request body, std::int64_t deadline_ms)
-      : request_(request), body_(std::move(body)), deadline_ms_(deadline_ms) {}
+  /// `asker`: whose rights say what the answer may tell.
+  SmallRequest(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, TokenRef asker)
+      : request_(request),
+        body_(std::move(body)),
+        deadline_ms_(deadline_ms),
+        asker_(std::move(asker)) {}
 
   std::uint64_t request() const noexcept { return request_; }
   wire::Op op() const noexcept { return body_.head.op; }
@@ -64,6 +68,7 @@ class SmallRequest {
   std::uint64_t request_;
   wire::Request body_;
   std::int64_t deadline_ms_;
+  TokenRef asker_;
   std::size_t next_item_ = 0;
   std::vector<wire::ResponseItem> answers_;
   std::vector<wire::MetaBody> bodies_;  // META

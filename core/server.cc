@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -44,6 +45,21 @@ struct Server::State {
 namespace {
 
 constexpr std::size_t THREADS_MAX = 256;
+// To those who are not let in: in a moment it may be otherwise.
+constexpr std::string_view FULL = "the node has as many connections as it may";
+constexpr std::string_view TOO_MANY = "too many connections have not proven themselves yet";
+constexpr std::string_view TOO_FAST = "too many connections of this source came to nothing";
+
+/// What strangers are counted by: an address, of IPv6 its network of 64 bits, or a user.
+std::string source_of(int fd, const tcp::Address& peer) {
+  if (const auto local = local::peer_of(fd)) return "uid " + std::to_string(local->uid);
+  if (peer.family() != AF_INET6) return tcp::host_text(peer);
+  tcp::Address network = peer;
+  auto* const six = reinterpret_cast<sockaddr_in6*>(&network.storage);  // by its family
+  if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) return tcp::host_text(peer);
+  std::fill_n(six->sin6_addr.s6_addr + 8, 8, std::uint8_t{0});
+  return tcp::host_text(network);
+}
 
 /// One line to someone who is not let in. Best effort: its socket buffer is empty, so this fits or
 /// nothing does.
@@ -87,6 +103,10 @@ Result<bool> check(const ServerOptions& options) {
   if (options.threads == 0 || options.threads > THREADS_MAX) {
     return Error{std::to_string(options.threads) + " threads",
                  "choose 1 to " + std::to_string(THREADS_MAX)};
+  }
+  if (options.tokens.size() > TOKENS_MAX) {
+    return Error{std::to_string(options.tokens.size()) + " tokens",
+                 "a node knows at most " + std::to_string(TOKENS_MAX)};
   }
   if (options.cluster.size() > CLUSTER_BYTES_MAX || options.name.size() > NODE_NAME_BYTES_MAX ||
       options.map.nodes.size() > NODES_MAX) {
@@ -160,14 +180,14 @@ void Server::State::start() {
 void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
   std::size_t all = 0;
   for (const auto& worker : workers) all += worker->load();
-  std::string host = tcp::host_text(peer);
-  if (const auto local = local::peer_of(socket.get())) host = "uid " + std::to_string(local->uid);
-  if (all >= CONNECTIONS_MAX || !node.strangers.enter(host)) {
-    Counters::add(node.counters.refused);
-    const bool is_full = all >= CONNECTIONS_MAX;
-    const std::size_t limit = is_full ? CONNECTIONS_MAX : UNAUTHENTICATED_MAX;
-    return turn_away(socket.get(), std::string("too many ") + (is_full ? "" : "unproven ") +
-                                       "connections, at most " + std::to_string(limit));
+  std::string host = source_of(socket.get(), peer);
+  const bool is_full = all >= CONNECTIONS_MAX;
+  const auto refusal = is_full ? Refusal::too_many : node.strangers.enter(host, boottime_ms());
+  if (refusal) {
+    node.counters.refuse(*refusal);
+    return turn_away(socket.get(), is_full                     ? FULL
+                                   : *refusal == Refusal::rate ? TOO_FAST
+                                                               : TOO_MANY);
   }
   Counters::add(node.counters.accepted);
   const auto least = std::min_element(workers.begin(), workers.end(),
@@ -209,6 +229,11 @@ ServerCounts Server::counts() const { return state_->node.counts(); }
 void Server::apply_map(wire::Map map, bool is_gap) {
   if (!state_->node.take_map(std::move(map), is_gap)) return;
   for (const auto& worker : state_->workers) worker->tell_map();
+}
+
+void Server::set_tokens(const std::vector<serve::KnownToken>& tokens) {
+  state_->node.take_tokens(tokens);
+  for (const auto& worker : state_->workers) worker->look_at_tokens();
 }
 
 void Server::set_lease(std::int64_t until_ms) { state_->node.lease.set(until_ms); }

@@ -5,6 +5,7 @@
 // RESPONSE with LAST.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,8 +15,10 @@
 #include "desk.h"
 #include "error.h"
 #include "judge.h"
+#include "refusal.h"
 #include "restart.h"
 #include "store.h"
+#include "token_book.h"
 #include "transport/tcp.h"
 #include "wire.h"
 
@@ -37,6 +40,8 @@ struct ServerOptions {
   ZeroCopy zero_copy = ZeroCopy::automatic;
   std::uint32_t hold_silence_ms = HOLD_SILENCE_MS;  // a reader that has this long taken none of
                                                     // the bytes held for it is cut off
+  // What streams have to prove. None: everybody may do everything.
+  std::vector<serve::KnownToken> tokens;
   bool is_judged = false;    // a site's rule says what is let in, and how it is treated
   bool is_shared = true;     // readers of this user may map the arena, where its kind allows it
   bool is_traceable = true;  // false: not even this user's debuggers reach the process's memory
@@ -54,6 +59,9 @@ struct ServerCounts {
   std::uint64_t record_log_bytes = 0;   // 0: there is none, or it is out of order
   std::uint64_t record_log_faults = 0;  // writes to it that failed
   std::uint64_t connections = 0, accepted = 0, refused = 0, protocol_faults = 0;
+  std::array<std::uint64_t, REFUSALS.size()> refused_for{};  // by Refusal
+  std::uint64_t strangers = 0;  // connections that have not proven themselves yet
+  std::uint64_t denied = 0;     // requests beyond the rights of their stream
   std::uint64_t requests = 0, hits = 0, misses = 0, bytes_in = 0, bytes_out = 0, corrupt_in = 0,
                 records = 0, records_left = 0, epoch = 0;
   std::uint64_t moves_left = 0;  // pieces yet to be looked at, or on their way, after a new map
@@ -97,6 +105,9 @@ class Server {
   void set_lease(std::int64_t until_ms);
   /// Has a client asked this node to hand over what it has, and to leave?
   bool is_draining_wished() const;
+
+  /// From now on. Streams of tokens that are gone, or may do something else now, are closed.
+  void set_tokens(const std::vector<serve::KnownToken>& tokens);
 
   // Of rules and settings. Any thread.
   /// How a namespace is treated from now on; an empty name means all without rules of their own.

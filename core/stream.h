@@ -12,6 +12,7 @@
 
 #include "arena_map.h"
 #include "inbound.h"
+#include "introduction.h"
 #include "io_thread.h"
 #include "outbound.h"
 #include "rpc.h"
@@ -110,7 +111,8 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::unique_ptr<Outbound> out_;
   bool is_waiting_to_send_ = false;
   wire::Challenge challenge_;
-  std::string goodbye_;  // the node's reason, when it said one
+  std::string goodbye_;                       // the node's reason, when it said one
+  std::optional<Introduction> introduction_;  // until the node has said welcome
 
   bool is_unix_ = false;                         // what the present connection is, or was
   bool has_failed_shm_ = false;                  // its arena could not be mapped: not tried again

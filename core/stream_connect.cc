@@ -1,5 +1,4 @@
 // A stream's way to its node: which socket, from where, and the greeting.
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,8 +125,8 @@ void Stream::begin_greeting() {
     out_->join_small();
   }
   if (wants_shm()) hello.capabilities |= wire::SHM | wire::VIEW;
-  static_cast<void>(!getrandom(hello.nonce.data(), hello.nonce.size(), 0));
-  wire::encode_hello(out_->control(), hello);
+  introduction_.emplace(link_.options().token);
+  introduction_->hello(out_->control(), std::move(hello));
   flush();
 }
 
@@ -140,10 +139,15 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
       return false;
     if (!take_challenge(*challenge)) return false;
     state_ = State::proving;
-    wire::encode_proof(out_->control(), wire::Proof{});
+    introduction_->proof(out_->control(), table);
     return true;
   }
   if (header.kind == wire::Kind::welcome && state_ == State::proving) {
+    if (!introduction_->takes_welcome(table)) {
+      goodbye_ = UNPROVEN_NODE;
+      return false;
+    }
+    introduction_.reset();
     begin_ready(challenge_);
     return true;
   }

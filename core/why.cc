@@ -44,12 +44,13 @@ class Fields {
   std::string text_;
 };
 
-std::string departure_text(const Departure& each) {
+std::string departure_text(const Departure& each, const Rights& asker) {
+  const bool is_told = asker.may(Right::read, each.for_whom);
   return Fields()
       .add("when_ms", static_cast<std::uint64_t>(each.when_ms))
       .add("cause", cause_name(each.cause))
       .add("policy", policy_name(each.policy))
-      .add("for_whom", each.for_whom)
+      .add("for_whom", is_told ? std::string_view(each.for_whom) : std::string_view())
       .add("chunk", each.chunk)
       .add("tag", each.tag)
       .add("bytes", each.bytes)
@@ -94,12 +95,12 @@ std::string ranges_text(const std::vector<Store::Holding::Range>& ranges) {
 
 }  // namespace
 
-std::string why_text(Node& node, std::string_view name, bool is_page) {
+std::string why_text(Node& node, std::string_view name, bool is_page, const Rights& asker) {
   const Store::Holding here = node.store->holding_of(name, is_page);
   const Departures& departures = node.store->departures();
   std::string gone;
   for (const Departure& each : departures.find(name, DEPARTURES_TOLD))
-    gone += (gone.empty() ? "" : ",") + departure_text(each);
+    gone += (gone.empty() ? "" : ",") + departure_text(each, asker);
   const RulesRef rules = node.store->rules_of(name, is_page);
   Fields fields;
   fields.add("node", node.options.name)

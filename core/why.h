@@ -9,6 +9,7 @@
 namespace gd2fs::serve {
 
 /// As JSON, for people and programs (docs/reference/cli.md). May take a few milliseconds.
-std::string why_text(Node& node, std::string_view name, bool is_page);
+/// Names of namespaces that `asker` may not read are left out.
+std::string why_text(Node& node, std::string_view name, bool is_page, const Rights& asker);
 
 }  // namespace gd2fs::serve

@@ -48,8 +48,9 @@ struct Hello {
   std::uint64_t map_epoch = 0;
   std::array<std::byte, 16> list_hash{};  // zero: no list known yet
   StreamClass stream_class = StreamClass::bulk;
-  std::uint8_t token_slot = 0;
+  std::uint8_t token_slot = 0;  // always
   std::string cluster;
+  std::string token_name;  // public; empty: none
 };
 
 struct Challenge {
@@ -69,12 +70,13 @@ struct Challenge {
   std::uint32_t chunk_bytes = CHUNK_BYTES_DEFAULT;
 };
 
-using Proof =
-    std::array<std::byte, 32>;  // zero while the slot has no token: there is no secret to prove
+/// HMAC-SHA256 of both sides' first words (token.h). Zero where there is no token: there is no
+/// secret to prove.
+using Proof = std::array<std::byte, 32>;
 
 struct Welcome {
   Proof proof{};
-  std::uint8_t rights = 0xff;
+  std::uint8_t rights = 0xff;  // 1 read, 2 write, 4 admin, 128 in every namespace
 };
 
 // Each encode_* writes one whole frame (header and table).

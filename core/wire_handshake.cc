@@ -21,6 +21,7 @@ std::array<std::byte, N> read_array(TableReader& table) {
 
 void encode_hello(Bytes& out, const Hello& hello) {
   assert(hello.cluster.size() <= CLUSTER_BYTES_MAX);
+  assert(hello.token_name.size() <= TOKEN_NAME_BYTES_MAX);
   FrameWriter frame(out, Kind::hello, 0);
   frame.u32(MAGIC);
   frame.u16(hello.version_min);
@@ -34,6 +35,8 @@ void encode_hello(Bytes& out, const Hello& hello) {
   frame.u8(hello.token_slot);
   frame.u16(static_cast<std::uint16_t>(hello.cluster.size()));
   frame.text(hello.cluster);
+  frame.u8(static_cast<std::uint8_t>(hello.token_name.size()));
+  frame.text(hello.token_name);
   frame.finish(0, 0, 0);
 }
 
@@ -53,7 +56,11 @@ std::optional<Hello> decode_hello(View bytes) {
   hello.token_slot = table.u8();
   const std::uint16_t cluster_bytes = table.u16();
   hello.cluster = table.text(cluster_bytes);
+  // A side that knows of no tokens ends here.
+  const std::uint8_t token_bytes = table.left() > 0 ? table.u8() : std::uint8_t{0};
+  hello.token_name = table.text(token_bytes);
   if (!table.ok() || cluster_bytes > CLUSTER_BYTES_MAX || stream_class > 2) return {};
+  if (token_bytes > TOKEN_NAME_BYTES_MAX) return {};
   hello.stream_class = static_cast<StreamClass>(stream_class);
   return hello;
 }

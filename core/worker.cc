@@ -74,6 +74,15 @@ void Worker::tell_map() {
   });
 }
 
+void Worker::look_at_tokens() {
+  post([this] {
+    for (const auto& [id, connection] : connections_) {
+      connection->look_at_tokens();
+      make_ready(*connection);
+    }
+  });
+}
+
 void Worker::adopt(tcp::Descriptor socket, std::string host) {
   load_.fetch_add(1, std::memory_order_relaxed);
   // std::function must be copyable: the descriptor travels in shared ownership.

@@ -38,6 +38,8 @@ class Worker {
   void post(std::function<void()> task);
   /// Every client that is connected here learns the map in force.
   void tell_map();
+  /// The node knows other tokens now: streams whose own is none of them are closed.
+  void look_at_tokens();
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
 
   // From this worker's thread.

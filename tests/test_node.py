@@ -150,7 +150,8 @@ def test_a_node_without_a_token_warns_once():
 @pytest.mark.slow
 def test_an_open_address_is_warned_of_by_name():
     port = free_ports(1)[0]
-    with Serve("--listen", f"tcp://0.0.0.0:{port}", "--advertise", f"127.0.0.1:{port}") as node:
+    where = ("--listen", f"tcp://0.0.0.0:{port}", "--advertise", f"127.0.0.1:{port}")
+    with Serve(*where, "--insecure") as node:
         said = node.end()[1]
 
     assert f"0.0.0.0:{port} has no token" in said
@@ -168,7 +169,8 @@ def test_a_node_serves_on_all_its_addresses():
 @pytest.mark.slow
 def test_an_address_that_the_machine_does_not_have_is_a_warning_when_another_works():
     here, there = free_ports(2)
-    with Serve("--listen", f"tcp://127.0.0.1:{here},tcp://198.51.100.1:{there}") as node:
+    where = f"tcp://127.0.0.1:{here},tcp://198.51.100.1:{there}"
+    with Serve("--listen", where, "--insecure") as node:
         with Client(f"127.0.0.1:{here}", cluster="node") as client:
             assert client.ping()[0].state == "active"
         said = node.end()[1]
@@ -178,7 +180,8 @@ def test_an_address_that_the_machine_does_not_have_is_a_warning_when_another_wor
 
 @pytest.mark.slow
 def test_without_any_address_a_node_does_not_start():
-    said = refused("--listen", "tcp://198.51.100.1:7527,tcp://198.51.100.2:7527")
+    where = "tcp://198.51.100.1:7527,tcp://198.51.100.2:7527"
+    said = refused("--listen", where, "--insecure")
 
     assert "cannot listen on 198.51.100.2:7527" in said
 
@@ -214,7 +217,7 @@ def test_a_port_in_use_is_named():
 
 @pytest.mark.slow
 def test_an_address_of_another_machine_is_refused():
-    assert "198.51.100.1" in refused("--listen", "tcp://198.51.100.1:0")
+    assert "198.51.100.1" in refused("--listen", "tcp://198.51.100.1:0", "--insecure")
 
 
 @pytest.mark.slow
@@ -237,7 +240,7 @@ def test_an_arena_file_that_cannot_be_made_is_refused():
 
 @pytest.mark.slow
 def test_a_wildcard_needs_an_address_that_others_can_reach():
-    assert "--advertise" in refused("--listen", "tcp://0.0.0.0:0")
+    assert "--advertise" in refused("--listen", "tcp://0.0.0.0:0", "--insecure")
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ FILE_LINES_MAX = 800
 FILE_LINES_WARN = 500
 COLUMNS_MAX = 100
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "manager"}
+OF_BYTES = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "eval", "exec"}
 UNDONE = re.compile(r"\b(TO" + r"DO|FIX" + r"ME)\b")
 
 SOURCES = sorted(
@@ -101,6 +102,31 @@ def test_nothing_is_left_undone(path):
     ]
 
     assert not undone, undone
+
+
+def made_from_bytes(source: str) -> list[str]:
+    """What of a Python source makes objects, or code, of bytes that somebody has sent."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names = [node.func.id] if node.func.id in ("eval", "exec") else []
+        found += [name for name in names if name.partition(".")[0] in OF_BYTES]
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.suffix == ".py" and path.parts[0] == "src"], ids=str
+)
+def test_no_object_is_made_from_bytes(path):
+    assert made_from_bytes((ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_what_makes_objects_from_bytes_is_seen():
+    for source in ("import pickle", "from dill import loads", "import os, marshal", "eval('x')"):
+        assert made_from_bytes(source), source
 
 
 @pytest.mark.parametrize("path", TESTS, ids=str)

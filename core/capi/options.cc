@@ -141,6 +141,23 @@ Error fill_transport(ClientOptions& out) {
   return {};
 }
 
+/// From the environment alone: a secret is nothing for a struct that programs print.
+Error fill_token(ClientOptions& out) {
+  const char* const file = std::getenv("GD2FS_TOKEN_FILE");
+  if (file != nullptr && *file != '\0') {
+    auto source = TokenSource::of_file(file);
+    if (!source) return source.error();
+    out.token = std::move(*source);
+    return {};
+  }
+  const char* const text = std::getenv("GD2FS_TOKEN");
+  if (text == nullptr || *text == '\0') return {};
+  auto token = parse_token(text);
+  if (!token) return fault_of("GD2FS_TOKEN: " + token.error().message, token.error().hint);
+  out.token = std::make_shared<TokenSource>(std::move(*token));
+  return {};
+}
+
 /// `1048576`, `512K`, `1MiB`: powers of 1024. Nothing when it is no size.
 std::optional<std::size_t> parse_size(std::string_view text) {
   std::size_t size = 0;
@@ -176,6 +193,7 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_counts(options, out); !fault.message.empty()) return fault;
   if (Error fault = fill_transport(out); !fault.message.empty()) return fault;
   if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
+  if (Error fault = fill_token(out); !fault.message.empty()) return fault;
   if (options.cluster_id == nullptr || *options.cluster_id == '\0')
     return fault_of("cluster_id names no cluster",
                     "give the name that its nodes were started with");

@@ -174,6 +174,8 @@ class Client:
         transport: str = "auto",
         congestion: str = "",
         socket_buffer_bytes: int = ...,
+        token: str = "",
+        token_file: str = "",
     ) -> None: ...
     def get_pages(
         self,
@@ -395,6 +397,9 @@ class Server:
         nvme_keep: ``inclusive``: the copy there stays when it is read. ``exclusive``: it goes.
         state_dir: A folder that is there, where records of files are kept for the next process;
             empty: they are kept beside a kept arena, or not at all.
+        tokens: What streams have to prove: name, SHA-256 of the secret, ``read``, ``write``,
+            ``admin`` or ``cluster``, namespaces (none: all). Without any everybody may do
+            everything.
 
     Raises:
         InvalidRequest: The arena, an address or the log of records cannot be had.
@@ -430,6 +435,7 @@ class Server:
         nvme_write: str = "back",
         nvme_keep: str = "inclusive",
         state_dir: str = "",
+        tokens: Sequence[tuple[str, bytes, str, Sequence[str]]] = ...,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -500,6 +506,9 @@ class Server:
         Raises:
             InvalidRequest: A value that does not exist, or too many namespaces have rules.
         """
+
+    def set_tokens(self, tokens: Sequence[tuple[str, bytes, str, Sequence[str]]]) -> None:
+        """From now on. Streams of tokens that are gone, or may do something else, are closed."""
 
     def set_move_rate(self, bytes_per_s: int) -> None:
         """What its own moves to other nodes take at most from now on."""

@@ -5,6 +5,9 @@ GET  /readyz     200 while the node serves, else 503 and why not
 GET  /metrics    the counts
 POST /v1/advise  what shall be in memory, in the whole cluster (see advice_desk)
 and the dashboard with what it asks for (see dashboard/routes)
+
+All but the first two, and the page of the dashboard itself, take a token where the node has some
+(see admin_guard).
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gd2fs import metrics
-from gd2fs.advice_desk import BODY_BYTES_MAX, AdviceDesk, parse_advice
+from gd2fs.admin_guard import AdminGuard, caller_of, denied, visible_to
+from gd2fs.advice_desk import BODY_BYTES_MAX, AdviceDesk, is_allowed, parse_advice
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import parse_address
 
@@ -68,6 +72,7 @@ def make_app(
     collector: metrics.NodeCollector,
     why_not_ready: Callable[[], str],
     desk: AdviceDesk,
+    guard: AdminGuard,
     more: Sequence[Route] = (),
 ) -> Starlette:
     """Build the routes, and ``more``. ``why_not_ready`` is an empty text when the node serves."""
@@ -79,17 +84,19 @@ def make_app(
         reason = why_not_ready()
         return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200)
 
-    def show_metrics(_: Request) -> Response:
-        return Response(metrics.render(collector), media_type=metrics.CONTENT_TYPE)
+    def show_metrics(request: Request) -> Response:
+        seen = visible_to(caller_of(request), collector)
+        return Response(metrics.render(seen), media_type=metrics.CONTENT_TYPE)
 
     async def advise(request: Request) -> Response:
         return await _advise(request, desk)
 
-    routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": show_metrics}
     return Starlette(
         routes=[
-            *(Route(path, answer) for path, answer in routes.items()),
-            Route("/v1/advise", advise, methods=["POST"]),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", guard.needs("read", show_metrics, everywhere=False)),
+            Route("/v1/advise", guard.needs("read", advise, everywhere=False), methods=["POST"]),
             *more,
         ]
     )
@@ -103,6 +110,8 @@ async def _advise(request: Request, desk: AdviceDesk) -> Response:
             return _refusal(413, f"more than {BODY_BYTES_MAX} bytes")
     try:
         advice = parse_advice(json.loads(body))
+        if not is_allowed(advice, caller_of(request)):
+            return denied(caller_of(request))
         answer = await run_in_threadpool(desk.take, advice)
     except (ValueError, RecursionError, InvalidRequest) as error:
         return _refusal(400, f"{error}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gd2fs import _core
 from gd2fs.errors import InvalidRequest
-from gd2fs.outcome import Status, check
+from gd2fs.outcome import Status, check, error_of
 
 WISHES = {"willneed": 0, "dontneed": 1, "pin": 2, "unpin": 3}  # as core/client.h counts them
 SEQUENTIAL = "sequential"
@@ -103,4 +103,6 @@ class Advised:
 
     def _bytes_of(self, call: _core.Call) -> int:
         status = check(call, f"advise {self._advice}", ANSWERS)
+        if self._is_batch and call.fault and Status(call.fault[1]) is Status.DENIED:
+            raise error_of(Status.DENIED, f"advise {self._advice}: denied")
         return call.progress() if status is Status.CANCELLED else call.value

@@ -15,12 +15,14 @@ from typing import Any
 from gd2fs.advice import WISHES, Advised
 from gd2fs.client import Client
 from gd2fs.errors import InvalidRequest
+from gd2fs.tokens import KnownToken
 
 BODY_BYTES_MAX = 1 << 20
 NAMES_MAX = 4096  # of one call
 UNDER_WAY_MAX = 256  # calls that nobody waits for
 TIMEOUT_S_DEFAULT = 30.0
 TIMEOUT_S_MAX = 600.0
+RIGHT_FOR = {"willneed": "read", "dontneed": "write", "pin": "admin", "unpin": "admin"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,15 @@ def parse_advice(body: Any) -> Advice:
             f"timeout_s is {advice.timeout_s}", hint=f"at most {TIMEOUT_S_MAX:.0f}"
         )
     return advice
+
+
+def is_allowed(advice: Advice, caller: KnownToken) -> bool:
+    """May ``caller`` say so of every name? As the native server decides it of a client's advice."""
+    right = RIGHT_FOR[advice.advice]
+    namespaces = {path.removeprefix("/").partition("/")[0] for path in advice.paths}
+    if advice.keys:
+        namespaces.add(advice.namespace)
+    return all(caller.may(right, each) for each in namespaces)
 
 
 class AdviceDesk:

@@ -11,7 +11,7 @@ from gd2fs.answers import NodeReply, node_reply
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Deadline, Steps
 from gd2fs.errors import InvalidRequest
-from gd2fs.outcome import check
+from gd2fs.outcome import Status, check, error_of
 
 if TYPE_CHECKING:
     from gd2fs import _core
@@ -34,6 +34,7 @@ def why(
         core.ask_nodes, name, is_page=page is not None, timeout_ms=deadline.left_ms()
     )
     check(call, "why")
+    _refuse_denied(call, "why")
     return [node_reply(*each) for each in call.replies]
 
 
@@ -46,4 +47,12 @@ def ask_settings(
         core.ask_nodes, text, is_about_settings=True, only=node, timeout_ms=deadline.left_ms()
     )
     check(call, "settings")
+    _refuse_denied(call, "settings")
     return [node_reply(*each) for each in call.replies]
+
+
+def _refuse_denied(call: _core.Call, what: str) -> None:
+    """Raise InvalidRequest when no node lets this client ask."""
+    statuses = {status for _, status, _ in call.replies}
+    if statuses == {Status.DENIED}:
+        raise error_of(Status.DENIED, f"{what}: denied by every node")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,6 +33,7 @@ from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import check
 from gd2fs.pages import Key, Pages
+from gd2fs.tokens import Token
 from gd2fs.view import View, view_file, view_page
 
 if TYPE_CHECKING:
@@ -68,9 +70,13 @@ class Client:
             ``GD2FS_CONGESTION``, else cubic or reno.
         socket_buffer: Bytes of a socket's buffer each way, 64 KiB to 256 MiB, a number or ``1MiB``.
             Default: ``GD2FS_SOCKET_BUFFER``, else 1 MiB.
+        token: What it shows to nodes, ``NAME.SECRET``; empty: nothing. Default: ``GD2FS_TOKEN``.
+        token_file: Instead of it, a file whose first token is shown; read again whenever it has
+            changed. Default: ``GD2FS_TOKEN_FILE``, which goes before ``GD2FS_TOKEN``.
 
     Raises:
-        InvalidRequest: A setting is wrong or missing, or the node is of another cluster.
+        InvalidRequest: A setting is wrong or missing, the node is of another cluster, or does not
+            know the token.
         Unavailable: No node could be reached.
     """
 
@@ -87,6 +93,8 @@ class Client:
         transport: str | None = None,
         congestion: str | None = None,
         socket_buffer: int | str | None = None,
+        token: Token | str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self.config = client_config(
             cp,
@@ -99,6 +107,8 @@ class Client:
             transport=transport,
             congestion=congestion,
             socket_buffer=socket_buffer,
+            token=token,
+            token_file=token_file,
         )
         self._core = connect(self.config)
         self._files = FileSteps(self._core)
@@ -684,4 +694,6 @@ def connect(config: ClientConfig) -> _core.Client:
         transport=config.transport,
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
+        token=config.token.as_text() if config.token else "",
+        token_file=config.token_file or "",
     )

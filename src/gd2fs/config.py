@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gd2fs.address import PORT_DEFAULT, parse_cp, parse_dp
 from gd2fs.errors import InvalidRequest
@@ -24,6 +26,8 @@ from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
 from gd2fs.nvme import Nvme, parse_places
 from gd2fs.rules import RuleSet
 from gd2fs.sizes import parse_bytes
+from gd2fs.token_watch import TokenPlaces
+from gd2fs.tokens import Token, parse_token
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
@@ -50,6 +54,8 @@ class ClientConfig:
         transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
         congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
+        token: What it shows to nodes; nobody's text has its secret.
+        token_file: Instead of it, a file whose first token is shown, as it is at each connection.
     """
 
     cp: tuple[str, ...]
@@ -62,6 +68,8 @@ class ClientConfig:
     transport: str = "auto"
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
+    token: Token | None = field(default=None, repr=False)
+    token_file: str | None = None
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
@@ -87,11 +95,14 @@ def client_config(
     transport: str | None = None,
     congestion: str | None = None,
     socket_buffer: int | str | None = None,
+    token: Token | str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
     ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
-    ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``.
+    ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``.
+    An empty ``token`` is none, whatever the environment says.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -102,6 +113,7 @@ def client_config(
         raise InvalidRequest(
             "no node is named", hint="pass `--cp gd2fs://ADDR:PORT`, or set `GD2FS_CPADDR`"
         )
+    shown, shown_file = _token(token, token_file, environment)
     return ClientConfig(
         cp=parse_cp(cp),
         cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,
@@ -115,6 +127,8 @@ def client_config(
         else transport,
         congestion=_congestion(congestion, environment),
         socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
+        token=shown,
+        token_file=shown_file,
     )
 
 
@@ -147,6 +161,22 @@ def _socket_buffer(given: int | str | None, environment: Mapping[str, str]) -> i
     if not size:
         return SOCKET_BUFFER_BYTES if size != 0 else check_socket_buffer(0)
     return parse_bytes(size) if isinstance(size, str) else size
+
+
+def _token(
+    given: Token | str | None,
+    file: str | os.PathLike[str] | None,
+    environment: Mapping[str, str],
+) -> tuple[Token | None, str | None]:
+    """A token, or the file that has it."""
+    if file:
+        return None, os.fspath(file)
+    if given is not None:
+        return (parse_token(given) if isinstance(given, str) and given else given or None), None
+    if path := environment.get("GD2FS_TOKEN_FILE"):
+        return None, path
+    text = environment.get("GD2FS_TOKEN", "")
+    return (parse_token(text, "`GD2FS_TOKEN`") if text else None), None
 
 
 def check_timeout(timeout_s: float) -> float:
@@ -204,7 +234,8 @@ class NodeConfig:
 
     ``listen`` and ``advertise`` are ``ADDR:PORT``; without ``peers``, ``etcd`` or ``kubernetes`` it
     is alone. ``lease_s``, ``ramp_s`` and ``weight`` are for the latter two. ``replicas`` None: one
-    copy, or what the cluster keeps.
+    copy, or what the cluster keeps. Without tokens it serves only this machine, unless it is
+    ``insecure``.
     """
 
     cluster: str
@@ -231,6 +262,10 @@ class NodeConfig:
     nvme: Nvme = field(default_factory=Nvme)
     rules: RuleSet = field(default_factory=RuleSet)
     rule: str | None = None
+    token_file: str | None = None
+    token: Token | None = field(default=None, repr=False)
+    tenants: str | None = None
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
@@ -261,6 +296,16 @@ class NodeConfig:
                 f"`{self.zero_copy}` is no way to copy", hint=f"one of {', '.join(ZERO_COPY)}"
             )
         self._check_arena()
+        self._check_tokens()
+
+    @property
+    def token_places(self) -> TokenPlaces:
+        """Where its tokens come from."""
+        return TokenPlaces(
+            Path(self.token_file) if self.token_file else None,
+            self.token,
+            Path(self.tenants) if self.tenants else None,
+        )
 
     @classmethod
     def parse(
@@ -293,14 +338,19 @@ class NodeConfig:
         nvme_keep: str = "inclusive",
         rules: RuleSet | None = None,
         rule: str | None = None,
+        token_file: str | None = None,
+        tenants: str | None = None,
+        insecure: bool = False,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
-        fall back to ``GD2FS_CLUSTER``, ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``.
+        fall back to ``GD2FS_CLUSTER``, ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``,
+        ``token_file`` to ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``.
 
         Raises:
             InvalidRequest: A word breaks its syntax or is out of range.
         """
+        token, own_file = _token(None, token_file, environment)
         return cls(
             cluster=environment.get("GD2FS_CLUSTER", "") if cluster is None else cluster,
             listen=parse_listen(listen),
@@ -331,7 +381,27 @@ class NodeConfig:
             ),
             rules=rules or RuleSet(),
             rule=rule,
+            token_file=own_file,
+            token=token,
+            tenants=tenants,
+            insecure=insecure,
         )
+
+    def _check_tokens(self) -> None:
+        has_token = not self.token_places.is_open
+        if self.tenants and not has_token:
+            raise InvalidRequest(
+                "there are `--tenants`, and no token of the cluster",
+                hint="nodes need one of their own: pass `--token-file FILE`",
+            )
+        if has_token or self.insecure:
+            return
+        for address in (*self.listen, *([self.admin] if self.admin else [])):
+            if not is_loopback(address):
+                raise InvalidRequest(
+                    f"other machines reach {address}, and this node has no token",
+                    hint="`gd2fs token new NAME > FILE`, then `--token-file FILE`; or `--insecure`",
+                )
 
     def _check_membership(self) -> None:
         ways = {"peers": self.peers, "etcd": self.etcd, "kubernetes": self.kubernetes}
@@ -358,6 +428,15 @@ class NodeConfig:
                 f"`{self.arena}` is no kind of arena",
                 hint=f"one of {', '.join(ARENA_KINDS)} or file:PATH",
             )
+
+
+def is_loopback(address: str) -> bool:
+    """Is ``ADDR:PORT`` one that only this machine reaches? Of a name: is it ``localhost``?"""
+    host = parse_address(address)[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def etcd_settings(

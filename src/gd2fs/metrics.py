@@ -13,6 +13,16 @@ from gd2fs.membership.state import NodeState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ARENA_STATES = ("free", "filling", "loading", "staged", "live", "zombie", "record")
+REFUSALS = (  # as core/refusal.h has them
+    "bad_hello",
+    "no_token",
+    "unknown_token",
+    "wrong_proof",
+    "timeout",
+    "too_many",
+    "rate",
+    "left",
+)
 Counts = Mapping[str, int]
 Space = tuple[bytes, int, int, int, int, int]  # as the native server says
 
@@ -29,6 +39,7 @@ GAUGES = (
     ("gd2fs_file_records_left", "Records of files yet to go elsewhere", "records_left"),
     ("gd2fs_settled", "1 when every piece is where the map in force says", "is_settled"),
     ("gd2fs_connections", "Open streams", "connections"),
+    ("gd2fs_strangers", "Of these, streams that have not proven themselves yet", "strangers"),
     ("gd2fs_views", "Views that readers look at", "views"),
     ("gd2fs_viewed_bytes", "Bytes kept in place for them", "view_bytes"),
     ("gd2fs_held_bytes", "Bytes on their way to readers by reference", "held_bytes"),
@@ -38,6 +49,7 @@ COUNTERS = (
     ("gd2fs_connections_refused", "Streams that were refused", "refused"),
     ("gd2fs_protocol_faults", "Streams closed for a broken frame", "protocol_faults"),
     ("gd2fs_requests", "Requests that were answered", "requests"),
+    ("gd2fs_denied_requests", "Of these, what was beyond the rights of their stream", "denied"),
     ("gd2fs_received_bytes", "Bytes of cache that came in", "bytes_in"),
     ("gd2fs_sent_bytes", "Bytes of cache that went out", "bytes_out"),
     ("gd2fs_spliced_bytes", "Of the bytes sent: left the arena by reference", "bytes_spliced"),
@@ -110,6 +122,7 @@ class NodeCollector:
         )
         yield _arena(counts)
         yield _lookups(counts)
+        yield _refused(counts)
         yield from _membership(self._provider)
         yield from _namespaces(self._spaces())
         for name, text, key in GAUGES:
@@ -180,6 +193,15 @@ def _namespaces(spaces: Sequence[Space]) -> Iterable[Metric]:
     yield bytes_of
     yield quotas
     yield over
+
+
+def _refused(counts: Counts) -> Metric:
+    family = CounterMetricFamily(
+        "gd2fs_refused_streams", "Streams that never came to ask anything", labels=["reason"]
+    )
+    for reason in REFUSALS:
+        family.add_metric([reason], counts[f"refused_{reason}"])
+    return family
 
 
 def _lookups(counts: Counts) -> Metric:

@@ -5,12 +5,11 @@ admin side. No byte of the cache passes through here.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import logging
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -18,9 +17,10 @@ from typing import Any
 
 from gd2fs import _core, recovery
 from gd2fs.admin import AdminServer, make_app
+from gd2fs.admin_guard import AdminGuard
 from gd2fs.advice_desk import AdviceDesk
 from gd2fs.client import Client
-from gd2fs.config import NodeConfig
+from gd2fs.config import NodeConfig, is_loopback
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
@@ -39,6 +39,8 @@ from gd2fs.nvme import disk_line
 from gd2fs.overview_desk import IdlingWatch, OverviewDesk
 from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
+from gd2fs.token_watch import TokenWatch, tokens_line
+from gd2fs.tokens import KnownToken
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
@@ -57,6 +59,7 @@ class Node:
         provider: Provider,
         own_hash: bytes,
         state_directory: StateDirectory | None = None,
+        guard: AdminGuard | None = None,
     ) -> None:
         self.config = config
         self.provider = provider
@@ -79,6 +82,8 @@ class Node:
         questions: Questions = {"facts": facts, "report": reporter.report}
         self._desk = SettingsDesk(self.settings, server, questions)
         self._rule = _rule_thread(config.rule, server) if config.rule else None
+        self._guard = guard or AdminGuard()
+        self._tokens: TokenWatch | None = None
         self._is_stopping = False
 
     @classmethod
@@ -105,6 +110,7 @@ class Node:
         if config.rule:
             load_rule(config.rule)  # before anything is started
         listen = [_with_port(address) for address in config.listen]
+        seen, known = config.token_places.seen(), config.token_places.read()
         with ExitStack() as undo:
             directory = StateDirectory(config.state_dir) if config.state_dir else None
             if directory:
@@ -112,13 +118,17 @@ class Node:
             provider, identity, own_hash = _provider_of(config, listen, directory, is_ended)
             first = provider.first_map()
             server = _server_of(
-                config, listen, provider.kind, identity, own_hash, first, is_traceable
+                config, listen, provider.kind, identity, own_hash, first, is_traceable, known
             )
-            node = cls(config, server, provider, own_hash, directory)
+            node = cls(config, server, provider, own_hash, directory, AdminGuard(known))
             undo.callback(node.stop)
             node._begin()
+            if not config.token_places.is_open:
+                log.info("%s", tokens_line(known))
+                node._tokens = TokenWatch(config.token_places, seen, node._take_tokens)
             undo.pop_all()
-        _warn_without_token(listen)
+        if config.token_places.is_open:
+            _warn_without_token(listen)
         if server.socket_fault:
             log.warning("%s: clients of this machine use TCP", server.socket_fault)
         return node
@@ -161,11 +171,18 @@ class Node:
         """Say why this node should get no traffic; empty when it should."""
         return "the node is stopping" if self._is_stopping else self.provider.why_not_ready()
 
+    def reload(self) -> None:
+        """Read the files of its tokens again, changed or not. From any thread or signal."""
+        if self._tokens:
+            self._tokens.look_now()
+
     def stop(self) -> None:
         """Leave the cluster, close all connections, give the memory back. Twice is fine."""
         if self._is_stopping:
             return
         self._is_stopping = True
+        if self._tokens:
+            self._tokens.stop()
         self._desk.stop()
         if self._rule:
             self._rule.stop()
@@ -195,26 +212,32 @@ class Node:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
             collector = NodeCollector(self.counts, labels, self.provider, self._server.spaces)
             desk = OverviewDesk(self._overview.look)
-            more = dashboard_routes(desk, self._client, Page.load())
-            app = make_app(collector, self.why_not_ready, self._advice, more)
+            more = dashboard_routes(desk, self._client, Page.load(), self._guard)
+            app = make_app(collector, self.why_not_ready, self._advice, self._guard, more)
             self._admin = AdminServer(app, self.config.admin)
         self.provider.join(self._server, self._moves_left)
 
-    def _client(self) -> Client:
+    def _take_tokens(self, known: Sequence[KnownToken]) -> None:
+        self._guard.set(known)
+        self._server.set_tokens([each.as_core() for each in known])
+
+    def _client(self, timeout_s: float | None = None) -> Client:
         """Of the whole cluster, for what is asked of this node over HTTP."""
-        return Client(self.addresses, cluster=self.config.cluster, io_threads=1, streams=1)
+        return Client(
+            self.addresses,
+            cluster=self.config.cluster,
+            io_threads=1,
+            streams=1,
+            timeout_s=timeout_s,
+            token=self.config.token or "",
+            token_file=self.config.token_file,
+        )
 
     def _moves_left(self) -> int | None:
         """What all nodes have yet to move because of the map that this one has; None: not known."""
         epoch = self.counts()["epoch"]
         try:
-            with Client(
-                self.addresses,
-                cluster=self.config.cluster,
-                io_threads=1,
-                streams=1,
-                timeout_s=ASK_S,
-            ) as client:
+            with self._client(ASK_S) as client:
                 told = {each.name: each for each in client.ping()}
                 listed = [each.name for each in client.cluster().nodes if each.state != GONE]
         except GD2FSError:
@@ -240,7 +263,13 @@ def _provider_of(
         peers = list(config.peers) or [_alone(config, listen)]
         me = find_self(peers, name=config.name, addresses=config.advertise or listen)
         replicas = config.replicas or ONE_COPY
-        provider = StaticProvider(cluster=config.cluster, me=me, peers=peers, replicas=replicas)
+        provider = StaticProvider(
+            cluster=config.cluster,
+            me=me,
+            peers=peers,
+            replicas=replicas,
+            access=_access_of(config),
+        )
         identity = _identity(me.name, directory)
         return provider, identity, list_hash(peers, replicas)
     identity = _identity(config.name, directory)
@@ -264,6 +293,14 @@ def _provider_of(
     return leased, identity, hashlib.blake2b(text.encode(), digest_size=LIST_HASH_BYTES).digest()
 
 
+def _access_of(config: NodeConfig) -> dict[str, str]:
+    """What this node's own clients show to other nodes."""
+    return {
+        "token": config.token.as_text() if config.token else "",
+        "token_file": config.token_file or "",
+    }
+
+
 def _identity(name: str | None, directory: StateDirectory | None) -> Identity:
     if directory:
         return directory.start(name)
@@ -279,6 +316,7 @@ def _server_of(
     own_hash: bytes,
     first: ClusterMap,
     is_traceable: bool,
+    known: Sequence[KnownToken],
 ) -> _core.Server:
     replicas = first.settings.replicas
     server = _core.Server(
@@ -309,6 +347,7 @@ def _server_of(
         nvme_write=config.nvme.write,
         nvme_keep=config.nvme.keep,
         state_dir=config.state_dir or "",
+        tokens=[each.as_core() for each in known],
     )
     for line in recovery.lines(server.recovery(), config.arena):
         log.info("%s", line)
@@ -357,7 +396,7 @@ def _with_port(address: str) -> str:
 
 
 def _warn_without_token(listen: Iterable[str]) -> None:
-    open_to_all = [address for address in listen if not _is_loopback(address)]
+    open_to_all = [address for address in listen if not is_loopback(address)]
     if open_to_all:
         log.warning(
             "%s has no token: everyone who can reach it reads, changes and drops everything",
@@ -365,14 +404,6 @@ def _warn_without_token(listen: Iterable[str]) -> None:
         )
     else:
         log.warning("this node has no token: every user of this machine can read and change it")
-
-
-def _is_loopback(address: str) -> bool:
-    host = parse_address(address)[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _is_wildcard(address: str) -> bool:

@@ -43,7 +43,7 @@ _LASTING = {
     Status.GONE: "create it first",
     Status.FULL: "store less at once, or give the nodes more memory",
     Status.INVALID: "fix the call",
-    Status.DENIED: "check the cluster's name and the rights of this client",
+    Status.DENIED: "check the rights of this client's token",
 }
 _PASSING = {
     Status.RETRY: "try again in a moment",

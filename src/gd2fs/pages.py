@@ -210,6 +210,7 @@ class PageSteps:
             self._core.exists, self._namespace, keys, timeout_ms=deadline.left_ms()
         )
         check(call, f"exists {len(keys)} keys {self._what}", (Status.OK, Status.MISS))
+        self._check_pages(call, keys)
         return Presence(call.present, call.is_partial)
 
     def get(self, keys: Sequence[Key], into: PageTargets, deadline: Deadline) -> Steps[PageResult]:

@@ -30,7 +30,7 @@ UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
 Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
 NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
-HIDDEN = ("rules", "etcd", "kubernetes", "nvme")  # shown as tables, and field by field
+HIDDEN = ("rules", "etcd", "kubernetes", "nvme", "token")  # as tables, by field, or not at all
 
 
 class Server(Protocol):
@@ -295,7 +295,7 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules"} | {
+OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules", "token"} | {
     "nvme_rate",
     "nvme_write",
     "nvme_keep",

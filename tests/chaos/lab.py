@@ -159,7 +159,7 @@ class Lab:
             *("--listen", f"tcp://{self.network.address(name)}:{PORT}"),
             *("--advertise", f"tcp://{self.reached_at(name)}"),
             *("--memory", self.world.memory, "--arena", self._arena(name), "--threads", "1"),
-            *("--zero-copy", self.world.zero_copy, "--admin", ADMIN),
+            *("--zero-copy", self.world.zero_copy, "--admin", ADMIN, "--insecure"),
             *self._disk_options(name),
         ]
 

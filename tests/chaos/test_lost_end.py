@@ -54,7 +54,8 @@ def connections(network: Network) -> float:
 
 def test_the_streams_of_a_client_that_vanished_are_closed(network, tmp_path):
     serve = ("-m", "gd2fs", "serve", "--cluster", "lost", "--name", "n", "--memory", "64MiB")
-    listen = ("--listen", "tcp://10.77.0.1:7527", "--arena", "memfd", "--admin", "127.0.0.1:9527")
+    serve += ("--arena", "memfd")
+    listen = ("--listen", "tcp://10.77.0.1:7527", "--insecure", "--admin", "127.0.0.1:9527")
     node = start(network, "n", tmp_path, *serve, *listen)
     client = start(network, "c", tmp_path, "-c", CLIENT)
     try:

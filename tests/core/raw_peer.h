@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "introduction.h"
 #include "name.h"
 #include "placement.h"
 #include "server.h"
@@ -121,19 +122,27 @@ class RawPeer {
     return peer;
   }
 
-  void greet(const wire::Hello& hello) {
+  void greet(const wire::Hello& hello, const std::optional<Token>& token = {}) {
+    Introduction introduction(std::make_shared<TokenSource>(token));
     Bytes out;
-    wire::encode_hello(out, hello);
+    introduction.hello(out, hello);
     send(out);
     const Frame challenge = receive();
     REQUIRE(challenge.header.kind == Kind::challenge);
     const auto offered = wire::decode_challenge(challenge.table);
-    is_splicing_offered = offered && (offered->capabilities & wire::SPLICE_HOLDS) != 0;
+    REQUIRE(offered.has_value());
+    capabilities = offered->capabilities;
+    is_splicing_offered = (capabilities & wire::SPLICE_HOLDS) != 0;
     out.clear();
-    wire::encode_proof(out, wire::Proof{});
+    introduction.proof(out, challenge.table);
     send(out);
-    REQUIRE(receive().header.kind == Kind::welcome);
-    REQUIRE(receive().header.kind == Kind::map);
+    const Frame welcome = receive();
+    REQUIRE(welcome.header.kind == Kind::welcome);
+    REQUIRE(introduction.takes_welcome(welcome.table));
+    rights = wire::decode_welcome(welcome.table)->rights;
+    const Frame told = receive();
+    REQUIRE(told.header.kind == Kind::map);
+    map = *wire::decode_map(told.table);
   }
 
   /// False: the other side has closed.
@@ -286,6 +295,9 @@ class RawPeer {
   std::uint64_t last_id = 0;
   std::uint64_t epoch = 0;  // of the map that requests go by
   bool is_splicing_offered = false;
+  std::uint64_t capabilities = 0;  // of CHALLENGE
+  std::uint8_t rights = 0;         // of WELCOME
+  wire::Map map;                   // that came with it
 
  private:
   bool wait(short events) {

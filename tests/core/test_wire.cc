@@ -117,9 +117,36 @@ TEST_CASE("an unknown op decodes to a request without items, to be answered INVA
   CHECK(request->items.empty());
 }
 
+TEST_CASE("a HELLO names a token, or none, or is of a side that knows of none") {
+  Bytes frame;
+  encode_hello(frame, Hello{.cluster = "c0", .token_name = "main-1"});
+  const auto with = decode_hello(table_of(frame));
+  REQUIRE(with);
+  CHECK(with->token_name == "main-1");
+
+  frame.clear();
+  encode_hello(frame, Hello{.cluster = "c0", .token_name = ""});
+  const auto without = decode_hello(table_of(frame));
+  REQUIRE(without);
+  CHECK(without->token_name.empty());
+  const View older = table_of(frame).first(table_of(frame).size() - 1);
+  REQUIRE(decode_hello(older));
+  CHECK(decode_hello(older)->cluster == "c0");
+
+  Bytes cut(older.begin(), older.end());
+  cut.push_back(std::byte{5});
+  CHECK(!decode_hello(cut));
+  cut.back() = std::byte{33};
+  cut.resize(cut.size() + 33, std::byte{'x'});
+  CHECK(!decode_hello(cut));
+}
+
 TEST_CASE("hello and challenge come back as they were sent") {
   Bytes frame;
-  encode_hello(frame, Hello{.map_epoch = 3, .stream_class = StreamClass::node, .cluster = "c0"});
+  Hello said;
+  said.stream_class = StreamClass::node;
+  said.cluster = "c0";
+  encode_hello(frame, said);
   const auto hello = decode_hello(table_of(frame));
   REQUIRE(hello);
   CHECK(hello->cluster == "c0");

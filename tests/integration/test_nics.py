@@ -104,7 +104,7 @@ def cables() -> Iterator[Cables]:
 def node(cables: Cables, tmp_path: Path) -> Iterator[None]:
     command = ["ip", "netns", "exec", cables.server, sys.executable, "-m", "gd2fs", "serve"]
     command += ["--cluster", "nics", "--name", "n", "--memory", MEMORY, "--arena", "plain"]
-    command += ["--listen", "tcp://10.91.1.2:7527,tcp://10.91.2.2:7527"]
+    command += ["--listen", "tcp://10.91.1.2:7527,tcp://10.91.2.2:7527", "--insecure"]
     command += ["--peers", "n=10.91.1.2:7527+10.91.2.2:7527"]
     with open(tmp_path / "node.log", "w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

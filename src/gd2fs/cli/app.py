@@ -25,10 +25,12 @@ from gd2fs.cli import (
     plan,
     serve,
     status,
+    token,
     top,
     transfer,
     why,
 )
+from gd2fs.cli.access import add_access
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.output import Miss, print_error, print_miss
 from gd2fs.errors import GD2FSError
@@ -45,9 +47,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-GROUPS = (serve, transfer, files, advise, status, top, why, cluster, config, doctor, plan, bench)
+GROUPS = (
+    serve,
+    transfer,
+    files,
+    advise,
+    status,
+    top,
+    why,
+    cluster,
+    config,
+    token,
+    doctor,
+    plan,
+    bench,
+)
 for group in GROUPS:
     group.register(app)
+add_access(app)
 
 
 @app.callback()

@@ -137,6 +137,23 @@ NvmeKeepOption = Annotated[
 ]
 
 
+TokenFileOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="The cluster's token, while it is rotated two (or GD2FS_TOKEN_FILE, GD2FS_TOKEN)",
+    ),
+]
+TenantsOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="TOML: tokens of tenants, and what each may do where"),
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option("--insecure", help="Serve other machines without a token"),
+]
+
+
 def take_file(context: typer.Context, path: Path | None) -> Path | None:
     """What the file says stands in for what the command line does not say."""
     if path is not None:
@@ -202,6 +219,9 @@ def serve(
     nvme_write: NvmeWriteOption = "back",
     nvme_keep: NvmeKeepOption = "inclusive",
     rule: RuleOption = None,
+    token_file: TokenFileOption = None,
+    tenants: TenantsOption = None,
+    insecure: InsecureOption = False,
     etcd_user: EtcdUserOption = None,
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
@@ -261,6 +281,7 @@ def _run(config: NodeConfig) -> None:
             return
         raise
     with started as node:
+        signal.signal(signal.SIGHUP, lambda *_: node.reload())
         print(_ready_line(node), flush=True)
         while not is_ended.wait(LOOK_S) and not node.provider.is_over.is_set():
             pass
@@ -274,6 +295,7 @@ def _end_on_signals() -> threading.Event:
     is_ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_ended.set())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     return is_ended
 
 

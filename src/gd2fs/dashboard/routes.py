@@ -6,6 +6,8 @@ GET  /v1/config    what nodes are set to; one of them with ?node=NAME
 POST /v1/config    {"key": KEY, "value": VALUE, "node": NAME}: change it; value null takes it back,
                    without a node it is changed on all of them
 POST /v1/drain     {"node": NAME}: have it hand over all it has, and leave; 202, it has only begun
+
+All but the page, which has nothing of the cluster in it, take a token where the node has some.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gd2fs.admin_guard import AdminGuard
 from gd2fs.client import Client
 from gd2fs.dashboard.page import Page
 from gd2fs.errors import GD2FSError, InvalidRequest
@@ -30,7 +33,9 @@ BODY_BYTES_MAX = 4096
 Connect = Callable[[], Client]
 
 
-def dashboard_routes(desk: OverviewDesk, connect: Connect, page: Page) -> list[Route]:
+def dashboard_routes(
+    desk: OverviewDesk, connect: Connect, page: Page, guard: AdminGuard
+) -> list[Route]:
     """Make them. ``connect`` gives a client of the whole cluster, to be closed by who asked."""
 
     def show_page(_: Request) -> Response:
@@ -60,10 +65,10 @@ def dashboard_routes(desk: OverviewDesk, connect: Connect, page: Page) -> list[R
 
     return [
         Route("/", show_page),
-        Route("/v1/overview", overview),
-        Route("/v1/config", show_config, methods=["GET"]),
-        Route("/v1/config", change_config, methods=["POST"]),
-        Route("/v1/drain", drain, methods=["POST"]),
+        Route("/v1/overview", guard.needs("read", overview)),
+        Route("/v1/config", guard.needs("admin", show_config), methods=["GET"]),
+        Route("/v1/config", guard.needs("admin", change_config), methods=["POST"]),
+        Route("/v1/drain", guard.needs("admin", drain), methods=["POST"]),
     ]
 
 

@@ -24,6 +24,8 @@ class StoreSettings:
         transport: ``auto``, ``shm``, ``unix`` or ``tcp``. Default: ``GD2FS_TRANSPORT``.
         io_threads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``.
         streams: Connections to each node. Default: ``GD2FS_STREAMS``.
+        token_file: File of the token that is shown to nodes; the token itself stands in no
+            setting, since engines print theirs. Default: ``GD2FS_TOKEN_FILE``, ``GD2FS_TOKEN``.
         tag: Instances with different tags share nothing.
         weights: Fingerprint of the weights; empty: made of the checkpoint.
         lookup_timeout_s: Deadline of a lookup; after it the pages are misses.
@@ -40,6 +42,7 @@ class StoreSettings:
     transport: str | None = None
     io_threads: int | None = None
     streams: int | None = None
+    token_file: str | None = None
     tag: str = ""
     weights: str = ""
     lookup_timeout_s: float = 0.2

@@ -341,6 +341,7 @@ def client_of(settings: StoreSettings) -> Client:
         streams=settings.streams,
         timeout_s=CONNECT_S,
         transport=settings.transport,
+        token_file=settings.token_file,
     )
 
 

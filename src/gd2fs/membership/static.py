@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from gd2fs import _core
@@ -40,8 +40,15 @@ class StaticProvider:
     kind = "static"
 
     def __init__(
-        self, *, cluster: str, me: Peer, peers: list[Peer], replicas: Replicas = ONE_COPY
+        self,
+        *,
+        cluster: str,
+        me: Peer,
+        peers: list[Peer],
+        replicas: Replicas = ONE_COPY,
+        access: Mapping[str, str] | None = None,
     ) -> None:
+        """``access``: what is shown to the peers, as the native client takes it."""
         self.name = me.name
         self.is_over = threading.Event()
         self.fault = ""
@@ -49,6 +56,8 @@ class StaticProvider:
         self._me = me
         self._peers = peers
         self._replicas = replicas
+        self._access = dict(access or {})
+        self._refusals: set[str] = set()  # that were told
         self._hash = list_hash(peers, replicas)
         self._is_stopping = threading.Event()
         self._disagreement = ""
@@ -123,10 +132,16 @@ class StaticProvider:
                 streams=1,
                 timeout_ms=PROBE_MS,
                 connect_ms=PROBE_MS,
+                **self._access,
             )
         except GD2FSError as error:
-            is_stranger = OTHER_CLUSTER in str(error)
-            return f"peer {peer} refuses {_at(self._me)}: {error}" if is_stranger else None
+            refusal = f"peer {peer} refuses {_at(self._me)}: {error}"
+            if OTHER_CLUSTER in str(error):
+                return refusal
+            if isinstance(error, InvalidRequest) and refusal not in self._refusals:
+                self._refusals.add(refusal)  # tokens may be about to be rotated
+                log.warning("%s", refusal)
+            return None
         _, hash_there, list_there = client.map()
         client.close()
         if hash_there == self._hash:

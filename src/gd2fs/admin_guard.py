@@ -1,0 +1,125 @@
+"""Admin guard: who may ask what over HTTP. The tokens are those of the wire.
+
+``Authorization: Bearer NAME.SECRET``. A node without tokens asks for none. 401 answers who has
+proven nothing, 403 whose token has not the right: from the rights alone, before anything is looked
+up, so both say nothing about what is there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from prometheus_client.core import Metric
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gd2fs.errors import InvalidRequest
+from gd2fs.tokens import KnownToken, key_of, parse_token
+
+Answer = Callable[[Request], Response | Awaitable[Response]]
+SCHEME = "bearer"
+NOBODY_KEY = key_of("nobody")  # compared with where there is no token of that name
+EVERYBODY = KnownToken("", b"")  # of a node without tokens
+
+
+class AdminGuard:
+    """Wraps the routes of the admin side. Thread-safe."""
+
+    def __init__(self, known: Sequence[KnownToken] = ()) -> None:
+        self._known: dict[str, KnownToken] = {}
+        self.set(known)
+
+    def set(self, known: Sequence[KnownToken]) -> None:
+        """Know these tokens from now on, and no others; none: everybody may do everything."""
+        self._known = {each.name: each for each in known}  # one step: readers see old or new
+
+    def needs(
+        self, right: str, answer: Answer, *, everywhere: bool = True
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """``answer`` for those alone who have ``right``: ``read``, ``write`` or ``admin``.
+
+        Args:
+            right: What it takes.
+            answer: What the route does, a function or a coroutine function.
+            everywhere: In all namespaces; else ``answer`` has to look at ``caller_of(request)``.
+        """
+
+        async def guarded(request: Request) -> Response:
+            caller = self.caller(request)
+            if caller is None:
+                return _refusal(
+                    401, "a token is needed: `Authorization: Bearer NAME.SECRET`", challenge=True
+                )
+            if not caller.may(right, None if everywhere else _any_of(caller)):
+                return denied(caller)
+            request.state.caller = caller
+            if inspect.iscoroutinefunction(answer):
+                return await answer(request)
+            return await run_in_threadpool(answer, request)  # type: ignore[arg-type]
+
+        return guarded
+
+    def caller(self, request: Request) -> KnownToken | None:
+        """Whose token the request shows; None: nobody's."""
+        known = self._known
+        if not known:
+            return EVERYBODY
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != SCHEME:
+            return None
+        try:
+            token = parse_token(text)
+        except InvalidRequest:
+            return None
+        found = known.get(token.name)
+        is_right = hmac.compare_digest(token.key, found.key if found else NOBODY_KEY)
+        return found if is_right and found else None
+
+
+def caller_of(request: Request) -> KnownToken:
+    """Whose token a guarded request has shown."""
+    caller: KnownToken = request.state.caller
+    return caller
+
+
+def denied(caller: KnownToken) -> Response:
+    """What a caller hears whose token does not have the right."""
+    return _refusal(403, f"token `{caller.name}` has no right to this")
+
+
+class OwnNamespaces:
+    """Of a collector's metrics, what is about namespaces that a caller may read."""
+
+    def __init__(self, inner: Any, caller: KnownToken) -> None:
+        self._inner = inner
+        self._caller = caller
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield families with the samples that are left, if any."""
+        for family in self._inner.collect():
+            kept = [each for each in family.samples if self._may_see(each.labels.get("namespace"))]
+            if not kept:
+                continue
+            family.samples = kept
+            yield family
+
+    def _may_see(self, namespace: str | None) -> bool:
+        return bool(namespace) and self._caller.may("read", namespace)
+
+
+def visible_to(caller: KnownToken, collector: Any) -> Any:
+    """``collector``, or as much of it as ``caller`` may see."""
+    return collector if caller.is_everywhere else OwnNamespaces(collector, caller)
+
+
+def _any_of(caller: KnownToken) -> str | None:
+    return caller.namespaces[0] if caller.namespaces else None
+
+
+def _refusal(status: int, reason: str, *, challenge: bool = False) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if challenge else None
+    return JSONResponse({"error": reason}, status_code=status, headers=headers)
