@@ -50,15 +50,19 @@ def with_access(command: Callable[..., Any]) -> Callable[..., Any]:
                 os.environ[variable] = given
         return command(*arguments, **words)
 
+    hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command)
+    kept = [
+        each.replace(annotation=hints.get(name, each.annotation))
+        for name, each in own.parameters.items()
+    ]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
         for name, (option, _) in OPTIONS.items()
         if name not in own.parameters
     ]
-    hints = get_type_hints(command, include_extras=True)
     asking.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*own.parameters.values(), *added]
+        parameters=[*kept, *added], return_annotation=hints.get("return", own.return_annotation)
     )
     asking.__annotations__ = hints | {each.name: each.annotation for each in added}
     return asking
