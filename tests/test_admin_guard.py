@@ -13,6 +13,8 @@ from security.guarded import A_ADMIN, A_READER, A_WRITER, MAIN, WATCHER, Holder,
 
 from gd2fs.admin import AdminServer, make_app
 from gd2fs.admin_guard import AdminGuard
+from gd2fs.dashboard import Page, dashboard_routes
+from gd2fs.errors import Unavailable
 
 
 class Collector:
@@ -33,6 +35,17 @@ class Desk:
         return {"started": len(advice.paths) + len(advice.keys)}
 
 
+class SilentDesk:
+    """No node answers it: who gets so far was let through."""
+
+    async def seen(self):
+        raise Unavailable("nobody answers")
+
+
+def no_client():
+    raise Unavailable("nobody answers")
+
+
 @pytest.fixture
 def guard() -> AdminGuard:
     return AdminGuard([each.known for each in (MAIN, A_READER, A_WRITER, A_ADMIN, WATCHER)])
@@ -40,7 +53,8 @@ def guard() -> AdminGuard:
 
 @pytest.fixture
 def server(guard) -> Iterator[AdminServer]:
-    server = AdminServer(make_app(Collector(), lambda: "", Desk(), guard), "127.0.0.1:0")
+    more = dashboard_routes(SilentDesk(), no_client, Page.load(), guard)
+    server = AdminServer(make_app(Collector(), lambda: "", Desk(), guard, more), "127.0.0.1:0")
     yield server
     server.stop()
 
@@ -48,7 +62,9 @@ def server(guard) -> Iterator[AdminServer]:
 def ask(server: AdminServer, path: str, who: Holder | str | None = None, body: object = None):
     """Status and text."""
     text = who.token.as_text() if isinstance(who, Holder) else who
-    headers = {"Authorization": f"Bearer {text}"} if text is not None else {}
+    headers = {"Content-Type": "application/json"}
+    if text is not None:
+        headers["Authorization"] = f"Bearer {text}"
     data = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(f"http://{server.address}{path}", data, headers)
     try:
@@ -120,6 +136,24 @@ def test_one_name_of_another_namespace_refuses_the_whole(server):
     pages = {"advice": "willneed", "paths": ["/a/f"], "namespace": "b", "keys": ["k"]}
 
     assert [ask(server, "/v1/advise", A_ADMIN, body)[0] for body in (paths, pages)] == [403, 403]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "statuses"),
+    [
+        ("/", None, (200, 200, 200, 200)),
+        ("/v1/overview", None, (401, 403, 503, 503)),
+        ("/v1/config", None, (401, 403, 403, 503)),
+        ("/v1/config", {"key": "move_rate", "value": "2GiB"}, (401, 403, 403, 503)),
+        ("/v1/drain", {"node": "n0"}, (401, 403, 403, 503)),
+    ],
+)
+def test_the_dashboard_is_for_who_may_see_everything_and_changes_are_for_admins(
+    server, path, body, statuses
+):
+    asked = (None, A_ADMIN, WATCHER, MAIN)
+
+    assert tuple(ask(server, path, who, body)[0] for who in asked) == statuses
 
 
 def test_without_tokens_everybody_is_served(guard, server):

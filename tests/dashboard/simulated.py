@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from gd2fs import __version__
 from gd2fs.admin import AdminServer
+from gd2fs.admin_guard import AdminGuard
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
@@ -176,7 +177,7 @@ def served(cluster: SimulatedCluster, *, token: str = "") -> Iterator[str]:
             return JSONResponse(fault, status_code=401)
         return await call_next(request)
 
-    routes = dashboard_routes(OverviewDesk(cluster.look), no_client, Page.load())
+    routes = dashboard_routes(OverviewDesk(cluster.look), no_client, Page.load(), AdminGuard())
     app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
     server = AdminServer(app, "127.0.0.1:0")
     try:
