@@ -182,7 +182,6 @@ void Flusher::take(const WriteRef& write, Status status, const DiskCopyRef& copy
     space->add_disk(-static_cast<std::int64_t>(piece->length()));
   const bool is_there = status == Status::have;
   finish(write, is_there ? Status::ok : status);
-  on_room_();
 }
 
 void Flusher::finish(const WriteRef& write, Status status) {
@@ -209,6 +208,8 @@ void Flusher::finish(const WriteRef& write, Status status) {
     index_.set_losing(is_fault);
   }
   for (const Done& done : waiters) done(status);
+  on_room_();
+  // The last of it: who stops waits for this, and then neither this nor its host need be there.
   const std::lock_guard lock(mutex_);
   --on_way_;
   is_called_ = true;

@@ -102,8 +102,9 @@ class MemoryAdvice : public std::enable_shared_from_this<MemoryAdvice> {
     });
   }
 
-  /// While somebody reads it, it is tried again; in the end it stays, as advice may. Nothing refers
-  /// to it between two tries: others that wait to let it go would take that for a reader.
+  /// While somebody reads it, it is tried again; in the end it stays, as advice may, and as what is
+  /// pinned does. Nothing refers to it between two tries: others that wait to let it go would take
+  /// that for a reader.
   void shed(std::size_t at, const PieceRef& piece, const Part& part) {
     node_.mover->repeat([self = shared_from_this(), at, known = std::weak_ptr(piece), part] {
       const PieceRef held = known.lock();
@@ -112,7 +113,8 @@ class MemoryAdvice : public std::enable_shared_from_this<MemoryAdvice> {
       const bool is_patient =
           boottime_ms() < self->give_up_ms_ && !self->stop_->load(std::memory_order_relaxed);
       if (done.status == Status::retry && is_patient) return false;
-      self->note(at, done.status == Status::retry ? Status::ok : done.status, done.bytes);
+      const bool stays = done.status == Status::retry || done.status == Status::denied;
+      self->note(at, stays ? Status::ok : done.status, done.bytes);
       self->close();
       return true;
     });

@@ -39,15 +39,22 @@ std::string try_splice(const ServerOptions& options, Store& store) {
   return splice_fault(runs.front());
 }
 
-/// One line about the places that are not written to.
+/// One line about the places that are not written to, and what that means.
 std::string disk_fault_of(const DiskCounts& counts) {
   std::string fault;
+  bool is_any_left = false;
   for (const DiskPlaceCounts& place : counts.places) {
-    if (!place.is_failed) continue;
+    if (!place.is_failed) {
+      is_any_left = true;
+      continue;
+    }
     if (!fault.empty()) fault += ", ";
     fault += place.folder + ": " + std::generic_category().message(place.error);
   }
-  return fault.substr(0, DISK_FAULT_BYTES_MAX);
+  if (fault.empty()) return fault;
+  const std::string_view rest =
+      is_any_left ? "; others are written to" : "; evicted bytes go unwritten";
+  return fault.substr(0, DISK_FAULT_BYTES_MAX - rest.size()).append(rest);
 }
 
 }  // namespace

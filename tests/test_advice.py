@@ -94,6 +94,10 @@ def test_what_is_pinned_stays_in_memory(nodes, client):
     assert client.get("/kv/file") == content
     assert counts(nodes)["loaded_bytes"] == loaded
 
+    assert client.fadvise("/kv/file", "dontneed").wait() == 0
+    assert client.get("/kv/file") == content
+    assert counts(nodes)["loaded_bytes"] == loaded
+
     assert client.fadvise("/kv/file", "unpin").wait() == len(content)
     push_out_again = client.fadvise("/kv/file", "dontneed").wait()
     assert push_out_again == len(content)
@@ -107,6 +111,16 @@ def test_pages_are_advised_by_their_keys(nodes, client):
 
     assert advised.wait() == 2 * MIB
     assert advised.missing == ["none"]
+
+
+def test_a_pinned_page_is_not_missing_when_others_go(nodes, client):
+    client.pages("kv").put(["a", "b"], [b"a" * MIB, b"b" * MIB])
+    assert client.pages("kv").fadvise(["a"], "pin").wait() == MIB
+
+    advised = client.pages("kv").fadvise(["a", "b"], "dontneed")
+
+    assert advised.wait() == MIB
+    assert advised.missing == []
 
 
 def test_a_file_that_is_not_there_is_missing(client):

@@ -204,8 +204,29 @@ def test_a_disk_that_can_only_be_read_is_an_alarm_and_memory_serves_on(folder):
             told = metrics_of(node)
             assert told["gd2fs_nvme_failed_places"] == 1
             assert told["gd2fs_nvme_unwritten_pieces_total"] > 0
-            assert client.ping()[0].nvme_fault != ""
+            assert client.ping()[0].nvme_fault.endswith("; evicted bytes go unwritten")
         assert node.end()[0] == 0
+
+
+@pytest.mark.slow
+def test_beside_a_disk_that_has_failed_the_other_one_takes_all(folder, tmp_path):
+    places = f"{folder}:256MiB,{tmp_path}/sound:256MiB"
+    with (
+        mounted(folder, "size=64m,ro"),
+        Serve(
+            *("--listen", "tcp://127.0.0.1:0", "--name", "n0", "--admin", "127.0.0.1:0"),
+            *("--arena", "plain", "--state-dir", str(tmp_path / "state"), "--nvme", places),
+            memory=MEMORY,
+        ) as node,
+        Client(node.address, cluster="node") as client,
+    ):
+        put_all(client)
+
+        assert look(client) == ([], [])
+        assert metrics_of(node)["gd2fs_nvme_losing"] == 0
+        fault = client.ping()[0].nvme_fault
+        assert fault.startswith(f"{folder}: ")
+        assert fault.endswith("; others are written to")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -14,7 +15,7 @@ from gd2fs.config import NodeConfig
 from gd2fs.errors import InvalidRequest
 from gd2fs.node import Node
 from gd2fs.rules import NamespaceRules, RuleSet
-from gd2fs.site_rule import Case, Decision, case_of, load_rule, verdict_of
+from gd2fs.site_rule import Case, Decision, RuleThread, case_of, load_rule, verdict_of
 
 # The example of docs/guides/policies.md.
 EXAMPLE = """
@@ -74,6 +75,22 @@ def running_node(rule: str, **options):
         Client(running.addresses, cluster="rule", timeout_s=20) as client,
     ):
         yield running, client
+
+
+class LotServer:
+    """Offers lots once, and takes what is said of them."""
+
+    def __init__(self, lots):
+        self.lots, self.verdicts, self.is_answered = lots, {}, threading.Event()
+
+    def next_cases(self, timeout_ms, count_max):
+        lots, self.lots = self.lots, []
+        return lots
+
+    def give_verdicts(self, number, verdicts):
+        self.verdicts[number] = verdicts
+        if number == 5:
+            self.is_answered.set()
 
 
 def wait_gone(client: Client, path: str) -> bool:
@@ -147,6 +164,11 @@ def test_a_rule_that_fails_or_is_late_holds_nothing_up(site, body):
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("return []", "ValueError: 0 decisions for 1 cases"),
+        ("import itertools; return itertools.repeat(None)", "ValueError: more decisions for 1"),
+        ("cases.clear(); return []", "ValueError: 0 decisions for 1 cases"),
+        ("from gd2fs.site_rule import Decision; return [Decision(ttl_s=1.5)]", "`ttl_s` is float"),
+        ("from gd2fs.site_rule import Decision; return [Decision(priority=3.0)]", "is float"),
+        ("raise type('Mute', (Exception,), {'__str__': lambda self: exit()})", "with Mute"),
         ("import time; time.sleep(1.2); return [None]", "took 1."),
     ],
 )
@@ -180,9 +202,28 @@ def test_cases_and_verdicts_are_what_the_native_server_means():
     assert case_of((b"/ns/a/b", False, 5, 9, 7), {}) == Case("ns", "/ns/a/b", None, 5, 7, 9)
     assert verdict_of(None) == (True, None, None)
     assert verdict_of(Decision(admit=False, priority=0, ttl_s=0)) == (False, 0, 0)
-    for wrong in (Decision(priority=8), Decision(ttl_s=-1), Decision(ttl_s=1 << 32)):
-        with pytest.raises(ValueError, match=r"priority|time"):
-            verdict_of(wrong)
+    assert verdict_of(Decision(admit=None)) == (True, None, None)  # as its writer asked
+    for wrong in (
+        {"priority": 8},
+        {"priority": 3.0},
+        {"ttl_s": -1},
+        {"ttl_s": 1 << 32},
+        {"ttl_s": 1.5},
+        {"ttl_s": "7"},
+    ):
+        with pytest.raises(InvalidRequest, match=r"priority|ttl_s"):
+            verdict_of(Decision(**wrong))
+
+
+def test_what_a_writer_says_of_itself_does_not_keep_others_from_being_judged():
+    texts = [b"[" * 1024, b'{"a":' * 200, b"\xff\xfe", b"7", b'{"a": 1, "b": "c"}', b""]
+    lots = [(number, text, [(b"ns\0k", True, 5, 0, 8)]) for number, text in enumerate(texts)]
+    server = LotServer(lots)
+    thread = RuleThread("r", lambda cases: [Decision(admit=False) for _ in cases], server)
+
+    assert server.is_answered.wait(20)
+    thread.stop()
+    assert server.verdicts == {number: [(False, None, None)] for number in range(len(lots))}
 
 
 def test_marks_are_checked_where_they_are_made():

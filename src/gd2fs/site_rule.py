@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from gd2fs.argument import name_text
+from gd2fs.argument import name_text, whole
 from gd2fs.errors import InvalidRequest
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class RuleThread:
     def _judge(self, lots: Sequence[Lot]) -> None:
         start_s = time.monotonic()
         try:
-            verdicts = self._ask(lots)
+            verdicts = self._ask(lots)  # all that the native server would refuse raises here
         except BaseException as error:  # foreign code: SystemExit too ends neither node nor thread
             self._complain(f"has failed with {_words_of(error)}", error)
             verdicts = [[] for _ in lots]  # none: the server lets them pass, and counts them
@@ -153,9 +153,11 @@ class RuleThread:
         cases = [
             case_of(each, tags) for _, text, lot in lots for tags in [_tags(text)] for each in lot
         ]
-        decisions = list(self._rule(cases))
-        if len(decisions) != len(cases):
-            raise ValueError(f"{len(decisions)} decisions for {len(cases)} cases")
+        count = len(cases)  # the rule may do with its list as it likes
+        decisions = list(itertools.islice(self._rule(cases), count + 1))
+        if len(decisions) != count:
+            told = f"{len(decisions)}" if len(decisions) < count else "more"
+            raise ValueError(f"{told} decisions for {count} cases")
         verdicts = iter([verdict_of(each) for each in decisions])
         return [list(itertools.islice(verdicts, len(lot))) for _, _, lot in lots]
 
@@ -189,21 +191,22 @@ def case_of(native: NativeCase, tags: Mapping[str, str]) -> Case:
 
 
 def verdict_of(decision: Decision | None) -> Verdict:
-    """As the native server takes it. Raises ValueError for what it would not."""
+    """As the native server takes it. Raises InvalidRequest for what it would not."""
     if decision is None:
         return (True, None, None)
-    if decision.priority is not None and decision.priority not in range(CLASSES):
-        raise ValueError(f"a priority of {decision.priority!r}")
-    if decision.ttl_s is not None and not 0 <= decision.ttl_s <= TTL_S_MAX:
-        raise ValueError(f"a time to live of {decision.ttl_s!r} s")
-    return (bool(decision.admit), decision.ttl_s, decision.priority)
+    admit, ttl_s, priority = decision.admit, decision.ttl_s, decision.priority
+    return (
+        admit is None or bool(admit),
+        None if ttl_s is None else whole("ttl_s", ttl_s, TTL_S_MAX),
+        None if priority is None else whole("priority", priority, CLASSES - 1),
+    )
 
 
 def _tags(text: bytes) -> Mapping[str, str]:
     """Of any writer, not only of our own: what is no object of texts is none."""
     try:
         tags: Any = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(tags, dict):
         return {}
@@ -214,5 +217,5 @@ def _words_of(error: BaseException) -> str:
     """Of foreign code too, whose text may fail itself."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:
+    except BaseException:
         return type(error).__name__

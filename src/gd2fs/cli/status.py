@@ -57,7 +57,7 @@ def status(
         if node.state == "gone":
             print_warning(f"{node.name} is gone ({node.fault}): what lies there is missed")
         if node.nvme_fault:
-            print_warning(f"{node.name} writes to no disk ({node.nvme_fault}): evicted bytes go")
+            print_warning(f"{node.name} does not write to {node.nvme_fault}")
 
 
 def version() -> None:
