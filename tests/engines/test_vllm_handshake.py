@@ -154,6 +154,29 @@ def test_lookups_outlive_a_fault_of_the_recipe(three_nodes: LocalNodes, namespac
     assert failing.looks and asker.answers() == [([b"a"], [Answer.HIT])]
 
 
+def test_what_is_for_people_is_told_once_the_store_is_there(
+    three_nodes: LocalNodes, namespace: str
+) -> None:
+    told: list[int] = []
+    store = store_at(three_nodes.cp, f"{namespace}-pages")
+    asker = Asker(
+        store,
+        handshake(three_nodes, namespace),
+        lambda key: key,
+        tell=lambda: told.append(1),
+        refresh_s=PATIENCE_S,
+    )
+    before = list(told)
+    asker.ask([b"a"])
+    end = time.monotonic() + PATIENCE_S
+    while not told and time.monotonic() < end:
+        time.sleep(0.01)
+    asker.close()
+    store.close()
+
+    assert (before, told) == ([], [1])
+
+
 def is_recorded(nodes: LocalNodes, namespace: str) -> bool:
     with nodes.client() as client:
         return bool(client.pages(namespace).exists([RECIPE_KEY]).leading)

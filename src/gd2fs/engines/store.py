@@ -164,9 +164,9 @@ class EngineStore:
             is not None
         )
 
-    def put_text(self, name: str, text: str) -> bool:
+    def put_text(self, name: str, text: str, *, deadline_s: float | None = None) -> bool:
         """Keep a small file of the namespace, unless there is one; whether there is one now."""
-        end = _end(None, self.settings.store_timeout_s)
+        end = _end(deadline_s, self.settings.store_timeout_s)
         return self._ask(partial(self._put_text, name, text, end)) is not None
 
     def text_of(self, name: str) -> str | None:

@@ -29,11 +29,12 @@ from vllm.v1.kv_offload.config import OffloadingModelConfig
 from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
 
 from gd2fs import InvalidRequest
-from gd2fs.engines.identity import page_key
+from gd2fs.engines.identity import IDENTITY_FILE, page_key
 from gd2fs.engines.vllm import GD2FSTier
 from gd2fs.testing import Cluster, LocalNodes
 
 HIT, MISS = LookupResult.HIT, LookupResult.MISS
+IMPORT_S = 500.0  # of vLLM by a process of its own, on a busy machine; seconds on an idle one
 PATIENT = {"lookup_timeout_s": 10.0, "load_timeout_s": 10.0, "store_timeout_s": 10.0}
 
 _tags = count(1)
@@ -173,6 +174,16 @@ def test_a_store_that_comes_later_is_used(config: Any, tier: dict[str, Any]) -> 
             instance.forget()
 
             assert found_by(instance, keys, "again") == [HIT] * 2
+
+
+def test_the_namespace_says_what_it_is_of(first: Instance) -> None:
+    found_by(first, chunk_keys(1))
+    store, wanted = first.tier._store, first.tier._facts.identity.as_text()
+    end = time.monotonic() + WAIT_S
+    while store.text_of(IDENTITY_FILE) != wanted and time.monotonic() < end:
+        time.sleep(0.01)
+
+    assert store.text_of(IDENTITY_FILE) == wanted
 
 
 def test_a_store_that_ends_is_a_miss_and_none_waits(config: Any, tier: dict[str, Any]) -> None:
@@ -390,7 +401,11 @@ after = threading.active_count(), len(os.listdir("/proc/self/fd"))
 assert before == after, (before, after)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=IMPORT_S,
+        cwd=tmp_path,
     )
 
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +58,7 @@ FOREIGN = frozenset(
         *("hicache_storage_pass_prefix_keys", "tp_lcm_size"),
     )
 )  # SGLang's own, should it pass them on
+TELL_S = 60.0  # a store that has lost all is told again after so long
 KV = PoolName.KV.value
 DRAFTS = frozenset((PoolName.DRAFT.value, PoolName.DRAFT_INDEXER.value, PoolName.DRAFT_SWA.value))
 
@@ -136,7 +138,7 @@ class GD2FSStorage(HiCacheStorage):
         self._transfers: Transfers | None = None
         self._store: EngineStore | None = None
         self._watch: ComputeWatch | None = None
-        self._is_told = False
+        self._tell_at = 0.0  # when the store is told next of what its pages are
         self._before: Any = None  # what the host pool was, when other weights were put in
 
     # ---- attach and detach: the scheduler's thread ----------------------------------------------
@@ -384,8 +386,9 @@ class GD2FSStorage(HiCacheStorage):
         assert self._watch is not None and self._store is not None and self.identity is not None
         for chain in chains:
             self._watch.stored(chain)
-        if any(stored) and not self._is_told:
-            self._is_told = True
+        now = time.monotonic()
+        if any(stored) and now >= self._tell_at:
+            self._tell_at = now + TELL_S
             self._store.put_text(IDENTITY_FILE, self.identity.as_text())
 
     # ---- pools and keys -------------------------------------------------------------------------
@@ -446,7 +449,7 @@ class GD2FSStorage(HiCacheStorage):
         another namespace."""
         if self._store is not None and recipe.weights_version() != self._weights_version:
             self._weights_version = recipe.weights_version()
-            self._is_told = False
+            self._tell_at = 0.0
             self._before = self._life_of_host_pool()
             log.warning("weights are now version %s: earlier pages are left", self._weights_version)
             self.on_host_pools_registered()

@@ -37,6 +37,7 @@ class Asker:
         store: Has its own deadline for each question.
         handshake: Nothing is asked before it is agreed.
         page_of: The key in the store of one of the engine's keys.
+        tell: Leaves in the store what is for people; called once all agree, and at every look.
         refresh_s: Between two looks after the recipe.
     """
 
@@ -46,12 +47,15 @@ class Asker:
         handshake: Handshake,
         page_of: Callable[[bytes], bytes],
         *,
+        tell: Callable[[], object] = lambda: None,
         refresh_s: float = REFRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._handshake = handshake
         self._page_of = page_of
+        self._tell = tell
+        self._has_told = False
         self._refresh_s = refresh_s
         self._clock = clock
         self._refresh_at = clock() + refresh_s
@@ -93,11 +97,16 @@ class Asker:
             self._answers.put((keys, answers))
             if is_last:
                 return
+            if not self._has_told and self._handshake.standing is Standing.AGREED:
+                self._refresh()
 
     def _refresh(self) -> None:
         """Look after the recipe. This thread must outlive whatever comes of it."""
         try:
             self._handshake.refresh()
+            if self._handshake.standing is Standing.AGREED:
+                self._has_told = True
+                self._tell()
         except Exception:
             log.exception("the recipe could not be looked after")
 

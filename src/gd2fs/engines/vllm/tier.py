@@ -11,6 +11,7 @@ import ctypes
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
@@ -212,9 +213,13 @@ class GD2FSTier(SecondaryTierManager):
             raise
         namespace = facts.identity.namespace()
         self._store = EngineStore(settings, namespace, gate=self._gate)
-        if self._handshake.standing is Standing.AGREED:
-            self._store.put_text(IDENTITY_FILE, facts.identity.as_text())
-        self._asker = Asker(self._store, self._handshake, self._page_of)
+        tell = partial(
+            self._store.put_text,
+            IDENTITY_FILE,
+            facts.identity.as_text(),
+            deadline_s=settings.lookup_timeout_s,  # lookups wait meanwhile
+        )
+        self._asker = Asker(self._store, self._handshake, self._page_of, tell=tell)
         self._transfers = Transfers(
             self._store,
             self._pool,
