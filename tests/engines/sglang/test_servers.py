@@ -28,6 +28,8 @@ ANSWERS = 12  # that a fault has to last
 WAIT_MAX_S = 40.0  # of a request on a busy machine: computing, and a deadline of each kind
 DEADLINES = {"lookup_timeout_s": 4.0, "load_timeout_s": 4.0, "store_timeout_s": 4.0}
 
+pytestmark = pytest.mark.timeout(900)  # the first one waits for servers, on a busy machine
+
 
 @dataclass
 class Site:

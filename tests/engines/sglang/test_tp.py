@@ -13,6 +13,8 @@ from gd2fs.testing import LocalNodes
 
 PROMPT_TOKENS = 800
 
+pytestmark = pytest.mark.timeout(900)  # the first one waits for servers, on a busy machine
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, nodes: LocalNodes) -> Iterator[Instance]:

@@ -23,7 +23,8 @@ import httpx
 from gd2fs.bench.children import die_with_parent
 from gd2fs.errors import Unavailable
 
-HEALTHY_S = 300.0  # imports dominate, and several servers may start on a few busy cores
+HEALTHY_S = 600.0  # imports dominate, and several servers may start on a few busy cores
+HEALTH_S = 30.0  # of one check: SGLang answers a request for it, which takes up to 20 s
 STOP_S = 15.0
 ANSWER_S = 120.0  # of one request; what is about time sets its own
 POLL_S = 0.2
@@ -105,9 +106,9 @@ class EngineServer:
             time.sleep(POLL_S)
 
     def is_healthy(self) -> bool:
-        """Whether it answers its health check with 200 at once."""
+        """Whether it answers its health check with 200."""
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(self.url + self.health, timeout=5.0).status_code == 200
+            return httpx.get(self.url + self.health, timeout=HEALTH_S).status_code == 200
         return False
 
     def post(self, path: str, body: Any = None, **options: Any) -> httpx.Response:
