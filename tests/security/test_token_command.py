@@ -9,6 +9,7 @@ import pytest
 
 from gd2fs.cli import main
 from gd2fs.tokens import key_of, parse_token
+from security.guarded import MAIN
 
 SECRET = "q" * 20 + "Zx9Zx9-_0123456789AB"
 
@@ -69,3 +70,15 @@ def test_a_wrong_file_is_told(files, capsys):
 
     assert main(["token", "check", "--tenants", str(files[1])]) == 1
     assert "`rights` is 'all'" in capsys.readouterr().err
+
+
+def test_commands_that_ask_a_cluster_take_the_file_of_a_token(lone_guarded, tmp_path, capsys):
+    token = tmp_path / "mine"
+    token.write_text(MAIN.token.as_text())
+    words = ["status", "--cp", lone_guarded.cp, "--cluster", lone_guarded.cluster, "--json"]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GD2FS_TOKEN_FILE", "")  # put back as it was, whatever the command does
+
+        assert main(words) == 1 and "wants a token" in capsys.readouterr().err
+        assert main([*words, "--token-file", str(token)]) == 0
+    assert json.loads(capsys.readouterr().out)

@@ -43,23 +43,24 @@ def add_access(app: typer.Typer) -> None:
 def with_access(command: Callable[..., Any]) -> Callable[..., Any]:
     """``command`` with the options of access after its own."""
 
+    hints = get_type_hints(command, include_extras=True)
+    own = inspect.signature(command)
+    options = {name: each for name, each in OPTIONS.items() if name not in own.parameters}
+
     @functools.wraps(command)
     def asking(*arguments: Any, **words: Any) -> Any:
-        for name, (_, variable) in OPTIONS.items():
+        for name, (_, variable) in options.items():
             if given := words.pop(name, None):
                 os.environ[variable] = given
         return command(*arguments, **words)
 
-    hints = get_type_hints(command, include_extras=True)
-    own = inspect.signature(command)
     kept = [
         each.replace(annotation=hints.get(name, each.annotation))
         for name, each in own.parameters.items()
     ]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-        for name, (option, _) in OPTIONS.items()
-        if name not in own.parameters
+        for name, (option, _) in options.items()
     ]
     asking.__signature__ = own.replace(  # type: ignore[attr-defined]
         parameters=[*kept, *added], return_annotation=hints.get("return", own.return_annotation)
