@@ -33,7 +33,7 @@ CORE_SOURCES := $(wildcard core/*.cc core/*.h core/*/*.cc core/*/*.h bindings/*.
 CORE_TESTS := $(wildcard tests/core/*.cc tests/core/*.h)
 PACKAGE_FILES := pyproject.toml $(wildcard README.md)
 
-.PHONY: help deps venv install test test-engines core-tests demo demo-kill demo-kill-node bench bench-fleet bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
+.PHONY: help deps venv install test test-engines reference core-tests demo demo-kill demo-kill-node bench bench-fleet bench-io benchmarks fio fio-check fio-bench sanitize fuzz kill-loop chaos chaos-planted wheel lint format clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -131,6 +131,9 @@ chaos-planted: $(STAMPS)/test-extra ## the chaos suite must find every fault tha
 
 wheel: $(STAMPS)/wheel-tools ## a self-contained wheel in wheelhouse/, tried in an environment without a compiler
 	.ci/wheel $(BIN)/python
+
+reference: $(STAMPS)/test-extra ## make the pages of docs/reference that are made of the code
+	$(BIN)/python -m gd2fs.reference
 
 lint: $(STAMPS)/lint-tools ## ruff and mypy over the Python sources
 	$(BIN)/ruff check src tests

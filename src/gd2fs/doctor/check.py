@@ -17,7 +17,7 @@ class Check:
     """One thing to look at.
 
     Attributes:
-        name: Of the check, within its group.
+        name: Of the check, alone of all.
         why: What depends on it.
         look: Gives what it found; nothing where it does not apply.
     """
@@ -25,6 +25,11 @@ class Check:
     name: str
     why: str
     look: Look
+
+    @property
+    def well(self) -> str:
+        """What is as it should be."""
+        return (self.look.__doc__ or "").strip()
 
     def run(self, subject: Subject, group: str) -> list[Finding]:
         """What it found, with group, name and reason."""
