@@ -19,10 +19,6 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for group, members in groupby(all_checks(), key=lambda pair: pair[0]):
-        rows = [(check.name, check.well, _sentence(check.why)) for _, check in members]
+        rows = [(check.name, check.well, markdown.sentence(check.why)) for _, check in members]
         parts += [f"## {group}", markdown.table(("check", "is well", "why"), rows)]
     return markdown.page(parts)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -22,6 +22,7 @@ TEXTS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "text"
 NOTICE = (
     "<!-- Made by `make reference`: change the help of the commands, or docs/reference/text. -->"
 )
+VARIABLE = re.compile(r"\(or (GD2FS_\w+)")
 OPTION = re.compile(r"^- `(--[a-z-]+)`: (.+)$", re.MULTILINE)
 WIDE = ("demo", "bench")  # they read their own options
 CLUSTER = {"--cp", "--cluster", "--transport"}  # told once, at the top
@@ -73,7 +74,7 @@ def usage(name: str, command: Any) -> str:
 def _word(parameter: Any) -> str:
     metavar = _metavar(parameter)
     if parameter.param_type_name == "argument":
-        return metavar if parameter.required else f"[{metavar}]"
+        return metavar if parameter.required else f"[{metavar.strip('[]')}]"
     text = f"{_name(parameter)} {metavar}".strip()
     return text if parameter.required else f"[{text}]"
 
@@ -89,7 +90,7 @@ def _arguments(name: str, command: Any) -> str:
         (
             markdown.code(f"{_name(each)} {_metavar(each)}".strip()),
             _default(each),
-            longer.get(each.opts[0]) or _plain(each.help or ""),
+            markdown.sentence(longer.get(each.opts[0]) or _plain(each.help or "")),
         )
         for each in _shown(command)
         if not PLAIN & set(each.opts)
@@ -119,6 +120,9 @@ def _metavar(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.default
+    variable = VARIABLE.search(parameter.help or "")
+    if value is None and variable:
+        return markdown.code(variable[1])
     if value is None or callable(value) or value is False or str(value) == "()":
         return "" if not parameter.required else "required"
     return markdown.code(f"{value:g}" if isinstance(value, float) else str(value))

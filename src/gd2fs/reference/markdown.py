@@ -21,6 +21,11 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def sentence(text: str) -> str:
+    """With a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def code(text: str) -> str:
     """As code; empty stays empty."""
     return f"`{text}`" if text else ""

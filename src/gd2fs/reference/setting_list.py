@@ -13,6 +13,7 @@ import gd2fs
 from gd2fs.cli.app import app
 from gd2fs.cli.serve import options_of, serve
 from gd2fs.reference import markdown
+from gd2fs.reference.command_line import meanings_of
 from gd2fs.rules import KEYS, PLAIN
 
 ROOT = Path(gd2fs.__file__).resolve().parent
@@ -81,10 +82,12 @@ def _options() -> Iterator[tuple[str, str, str, str]]:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     parameters = {each.name: each for each in commands["serve"].params}
     signature = inspect.signature(serve).parameters
+    longer = meanings_of("serve")
     for name in options_of(serve):
         default = signature[name].default
         shown = "" if default is None or default is False else f"{default}"
-        text = (parameters[name].help or "").replace("\\[", "[")
+        short = (parameters[name].help or "").replace("\\[", "[")
+        text = markdown.sentence(longer.get(parameters[name].opts[0], short))
         yield f"`{name}`", f"`{parameters[name].opts[0]}`", markdown.code(shown), text
 
 
