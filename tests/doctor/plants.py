@@ -168,9 +168,16 @@ def no_token(machine: WellMachine) -> None:
     del machine.options["token_file"]
 
 
+def no_token_file(machine: WellMachine) -> None:
+    (machine.root / "etc/gd2fs/token").unlink()
+
+
 def tenants(text: str, mode: int = 0o600) -> Callable[[WellMachine], None]:
+    """``mode`` of the file with the secret of one of them."""
+
     def plant(machine: WellMachine) -> None:
-        machine.write("/etc/gd2fs/tenants.toml", text, mode=mode)
+        machine.write("/etc/gd2fs/tenants.toml", text)
+        machine.write("/etc/gd2fs/secret-of-a", f"a.{'y' * 43}", mode=mode)
         machine.options["tenants"] = "/etc/gd2fs/tenants.toml"
 
     return plant
@@ -217,6 +224,8 @@ def one_of_two_keys(machine: WellMachine) -> None:
     del machine.options["tls_key"]
 
 
+THREE_TOKENS = "\n".join(f"a{number}.{'x' * 43}" for number in range(3))
+TENANT = '[tokens.a]\nsecret_file = "secret-of-a"\nrights = "{rights}"\nnamespaces = ["k"]'
 SMALL = 64 << 20
 SHM_ARENA = both(QUIET, config(arena="file:/dev/shm/gd2fs"), room("/dev/shm", SMALL, SMALL))
 PLANTS = [
@@ -397,33 +406,13 @@ PLANTS = [
     Plant("token", WARNING, both(no_token, lambda machine: machine.options.update(insecure=True))),
     Plant("token file", ERROR, token(f"a.{'x' * 43}", 0o644), words="mode 0644"),
     Plant("token file", WARNING, token(f"a.{'x' * 43}", 0o660)),
-    Plant("token file", ERROR, token(f"a.{'x' * 8}"), words="8 characters"),
+    Plant("token file", ERROR, token(f"a.{'x' * 8}"), words="32 to 256 letters"),
     Plant("token file", ERROR, token("secret"), words="NAME.SECRET"),
-    Plant(
-        "token file",
-        ERROR,
-        token("\n".join(f"a{n}.{'x' * 43}" for n in range(3))),
-        words="3 tokens",
-    ),
-    Plant(
-        "token file",
-        ERROR,
-        lambda machine: (machine.root / "etc/gd2fs/token").unlink(),
-        words="not there",
-    ),
-    Plant(
-        "tenants",
-        ERROR,
-        tenants('[tokens.a]\nsecret_hash = "x"\nrights = "all"\nnamespaces = ["k"]'),
-    ),
+    Plant("token file", ERROR, token(THREE_TOKENS), words="3 tokens"),
+    Plant("token file", ERROR, no_token_file, words="not there"),
+    Plant("tenants", ERROR, tenants('[tokens.a]\nrights = "all"'), words="`rights`"),
     Plant("tenants", ERROR, tenants("not toml"), words="TOML"),
-    Plant(
-        "tenants",
-        ERROR,
-        tenants('[tokens.a]\nsecret_file="/none"\nrights="read"\nnamespaces=["k"]'),
-        words="not there",
-    ),
-    Plant("tenants", NOTE, tenants('[tokens.a]\nsecret_hash = "x"\nrights = "read"')),
+    Plant("tenants", ERROR, tenants(TENANT.format(rights="read"), 0o644), words="mode 0644"),
     Plant("TLS", NOTE, no_tls),
     Plant("TLS", ERROR, one_of_two_keys),
     # engine

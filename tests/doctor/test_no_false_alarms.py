@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from doctor.plants import WHERE, both, config, files, one_queue, probe, sysctl
+from doctor.plants import (
+    TENANT,
+    WHERE,
+    both,
+    config,
+    files,
+    one_queue,
+    probe,
+    sysctl,
+    tenants,
+)
 from doctor.well_machine import WellMachine
 
 from gd2fs.doctor import Severity, examine
@@ -63,6 +73,7 @@ RIGHT = {
     "control groups of version 1 without limits": first_version_groups,
     "a NIC of unknown speed": files(speed="-1", mtu="1500"),
     "no io_uring, and no disks": both(config(nvme=Nvme()), probe(uring="function not implemented")),
+    "a tenant with a secret of its own": tenants(TENANT.format(rights="write")),
     "every address": config(listen=("0.0.0.0:7527",)),
     "a kernel without these sysctls": lambda machine: [
         (machine.root / f"proc/sys/{name}").unlink()

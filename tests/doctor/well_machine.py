@@ -157,6 +157,7 @@ class WellMachine:
         self.options["token_file"] = "/etc/gd2fs/token"
         self.config = {
             "cluster": "c",
+            "insecure": True,  # whether it has a token is found by a check
             "listen": (f"{HOST}:7527",),
             "memory_bytes": 64 * GIB,
             "threads": 4,

@@ -101,6 +101,10 @@ class Machine:
         root = os.path.realpath(self.root)
         return "/" + os.path.relpath(real, root) if real.startswith(root) else real
 
+    def seen(self, path: Path) -> str:
+        """A path of the real machine, as it is below the root."""
+        return "/" + os.path.relpath(path, self.root)
+
     def sysctl(self, name: str) -> str:
         """``net.core.rmem_max`` as text; empty where this kernel has none."""
         return self.text("/proc/sys/" + name.replace(".", "/"))

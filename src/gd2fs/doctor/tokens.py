@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import stat
-import tomllib
 from collections.abc import Iterator
-from typing import Any
 
 from gd2fs.doctor.check import check
-from gd2fs.doctor.finding import Finding, error, note, ok, warning
+from gd2fs.doctor.finding import Finding, error, ok, warning
 from gd2fs.doctor.links import address_of
 from gd2fs.doctor.machine import Machine
 from gd2fs.doctor.subject import Subject
+from gd2fs.errors import InvalidRequest
+from gd2fs.tokens import files_of, read_tenants, read_token_file
 
-TOKENS_MAX = 2  # of a cluster: the one that is used, and the one that it is changed from or to
-SECRET_MIN = 32
-NAME = re.compile(r"[a-z0-9-]{1,32}")
-RIGHTS = ("read", "write", "admin")
 OTHERS = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH
 
 
@@ -56,24 +51,15 @@ def token_file(subject: Subject) -> Iterator[Finding]:
     path = subject.setting("token_file")
     if not path:
         return
-    yield from secret_file(subject.machine, path, "the token file")
-    lines = subject.machine.text(path).splitlines()
-    tokens = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    yield from _tokens(path, tokens) if subject.machine.status(path) else ()
-
-
-def _tokens(path: str, tokens: list[str]) -> Iterator[Finding]:
-    fix = "`gd2fs token new NAME` makes one"
-    if not 1 <= len(tokens) <= TOKENS_MAX:
-        yield error(f"{path} has {len(tokens)} tokens", f"one, or two while it is changed; {fix}")
-    for number, each in enumerate(tokens, 1):
-        name, _, secret = each.partition(".")
-        if not NAME.fullmatch(name) or not secret:
-            yield error(f"token {number} of {path} is not `NAME.SECRET`", fix)
-        elif len(secret) < SECRET_MIN:
-            yield error(f"the secret of token `{name}` has {len(secret)} characters", fix)
-        else:
-            yield ok(f"token `{name}`")
+    machine = subject.machine
+    yield from secret_file(machine, path, "the token file")
+    if not machine.is_readable(path):
+        return
+    try:
+        for token in read_token_file(machine.path(path)):
+            yield ok(f"token `{token.name}`")
+    except InvalidRequest as fault:
+        yield error(str(fault), fault.hint)
 
 
 def secret_file(machine: Machine, path: str, noun: str) -> Iterator[Finding]:
@@ -99,26 +85,14 @@ def tenants(subject: Subject) -> Iterator[Finding]:
     if not path:
         return
     machine = subject.machine
-    text = machine.text(path)
-    if "secret_file" not in text and "secret_hash" in text and machine.exists(path):
-        yield ok("the file has hashes only")
-    else:
+    if not machine.is_readable(path):
         yield from secret_file(machine, path, "the tenants file")
-    try:
-        tokens = tomllib.loads(text).get("tokens", {})
-    except tomllib.TOMLDecodeError as cause:
-        yield error(f"{path} is not TOML: {cause}", "correct it: a node refuses it too")
         return
-    for name, entry in tokens.items():
-        yield from _tenant(machine, name, entry)
-
-
-def _tenant(machine: Machine, name: str, entry: dict[str, Any]) -> Iterator[Finding]:
-    where = f"`[tokens.{name}]`"
-    rights, namespaces = entry.get("rights"), entry.get("namespaces", [])
-    if rights not in RIGHTS:
-        yield error(f"{where}: rights `{rights}`", f'`rights = "read"`: one of {", ".join(RIGHTS)}')
-    if not namespaces:
-        yield note(f"{where} names no namespace", '`namespaces = ["NAME"]`')
-    if entry.get("secret_file"):
-        yield from secret_file(machine, str(entry["secret_file"]), f"the secret of `{name}`")
+    try:
+        for token in read_tenants(machine.path(path)):
+            where = ", ".join(token.namespaces) or "every namespace"
+            yield ok(f"`{token.name}` may {token.right} in {where}")
+    except InvalidRequest as fault:
+        yield error(str(fault), fault.hint)
+    for file in files_of(machine.path(path))[1:]:
+        yield from secret_file(machine, machine.seen(file), "a tenant's secret")
