@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from gd2fs.cli.access import OPTIONS
 from gd2fs.cli.app import app
 from gd2fs.reference import markdown
 
@@ -25,7 +26,8 @@ NOTICE = (
 VARIABLE = re.compile(r"\(or (GD2FS_\w+)")
 OPTION = re.compile(r"^- `(--[a-z-]+)`: (.+)$", re.MULTILINE)
 WIDE = ("demo", "bench")  # they read their own options
-CLUSTER = {"--cp", "--cluster", "--transport"}  # told once, at the top
+CLUSTER = {"--cp", "--cluster", "--transport"}
+TOLD = CLUSTER | {f"--{name.replace('_', '-')}" for name in OPTIONS}  # once, at the top
 PLAIN = {"--json"}  # says itself
 
 
@@ -100,7 +102,7 @@ def _arguments(name: str, command: Any) -> str:
 
 def _shown(command: Any) -> list[Any]:
     """Of commands that ask a cluster without what all of them take."""
-    told = {"--help"} | (CLUSTER if _asks(command) else set())
+    told = {"--help"} | (TOLD if _asks(command) else set())
     return [each for each in command.params if not each.hidden and not told & set(each.opts)]
 
 
