@@ -373,12 +373,7 @@ class NodeConfig:
             ramp_s=ramp_s,
             weight=weight,
             state_dir=state_dir,
-            nvme=Nvme(
-                places=parse_places(nvme, parse_bytes) if nvme else (),
-                write_bytes_per_s=parse_bytes(nvme_rate) if nvme_rate else 0,
-                write=nvme_write,
-                keep=nvme_keep,
-            ),
+            nvme=_nvme(nvme, nvme_rate, nvme_write, nvme_keep),
             rules=rules or RuleSet(),
             rule=rule,
             token_file=own_file,
@@ -437,6 +432,16 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _nvme(places: str | None, rate: str | None, write: str, keep: str) -> Nvme:
+    """The disk tier as the command line says it. Raises InvalidRequest."""
+    return Nvme(
+        places=parse_places(places, parse_bytes) if places else (),
+        write_bytes_per_s=parse_bytes(rate) if rate else 0,
+        write=write,
+        keep=keep,
+    )
 
 
 def etcd_settings(
