@@ -10,11 +10,14 @@ import pytest
 from dashboard.simulated import SimulatedCluster, is_silent
 
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
+from gd2fs.config import NodeConfig
 from gd2fs.errors import Closed, Unavailable
 from gd2fs.node_report import COUNTS
 from gd2fs.overview import RATES, overview_of
 from gd2fs.overview_desk import IdlingWatch, OverviewDesk
 from gd2fs.overview_problems import PROBLEMS_MAX
+from gd2fs.settings import Settings, SettingsDesk
+from gd2fs.testing import LocalNodes
 
 MIB = 1 << 20
 
@@ -221,22 +224,32 @@ def test_a_look_that_fails_is_tried_again_by_the_next_one_who_asks():
     assert asyncio.run(ask_twice()).plain == b'{"a":1}'
 
 
-def test_there_are_no_looks_after_the_end(one_node):
-    watch = IdlingWatch(one_node.client, seen_by="n0")
+@pytest.fixture
+def half_run():
+    """Two nodes; somebody sits at the desk of the first alone."""
+    with LocalNodes(2) as nodes:
+        settings = Settings(NodeConfig("test"), nodes.servers[0])
+        desk = SettingsDesk(settings, nodes.servers[0], {"report": lambda: reply_of("n0").value})
+        yield nodes
+        desk.stop()
+
+
+def test_a_node_that_nobody_runs_is_shown_as_one_that_says_nothing(half_run):
+    watch = IdlingWatch(half_run.client, seen_by="n0")
+
     seen = watch.look()
 
     watch.close()
-
     assert seen["seen_by"] == "n0"
-    with pytest.raises(Closed):
-        watch.look()
+    assert [node["answers"] for node in seen["nodes"]] == [True, False]
+    assert "nobody there" in seen["nodes"][1]["fault"]
 
 
-def test_a_node_that_nobody_runs_is_shown_as_one_that_says_nothing(one_node):
-    """In this process there is only the core, and nobody at its desk."""
-    watch = IdlingWatch(one_node.client, seen_by="")
-
-    [node] = watch.look()["nodes"]
+def test_there_are_no_looks_after_the_end(half_run):
+    watch = IdlingWatch(half_run.client, seen_by="n0")
+    watch.look()
 
     watch.close()
-    assert not node["answers"] and "nobody there" in node["fault"]
+
+    with pytest.raises(Closed):
+        watch.look()
