@@ -98,6 +98,7 @@ def _wanted(path: Path | None) -> Any:
         defaults = inspect.signature(serve).parameters
         words = {name: defaults[name].default for name in options_of(serve)}
         words |= {**file.options, "insecure": True}  # whether it has a token is found by a check
+        words.pop("log", None)  # of the command, not of the node
         return wanted_of(node_config(words, file.rules), file.options)
     except GD2FSError as fault:
         return Wanted(fault=str(fault), hint=fault.hint)
