@@ -13,7 +13,7 @@ from chaos.network import NoNetwork, why_not
 from chaos.plants import PLANTS, search
 from chaos.process import DidNotStart
 from chaos.run import Verdict, run
-from chaos.schedule import World, schedule_of
+from chaos.schedule import PACES, World, schedule_of
 
 SEEDS = 20
 SHOWN_MAX = 8  # violations of one seed
@@ -114,7 +114,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, help="just this one")
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--provider", default="static", choices=("static", "etcd"))
+    parser.add_argument("--provider", default="static", choices=tuple(PACES))
     parser.add_argument("--nvme", action="store_true", help="nodes have a disk below little memory")
     parser.add_argument("--kept", action="store_true", help="nodes keep their memory when killed")
     names = [plant.name for plant in PLANTS]

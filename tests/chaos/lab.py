@@ -14,6 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
+from membership.kubernetes_api import NAMESPACE
+
 from chaos.history import ETCD
 from chaos.network import Network
 from chaos.process import DidNotStart, Process
@@ -22,7 +24,7 @@ from chaos.schedule import CLIENTS, Schedule
 PORT = 7527
 ADMIN = "127.0.0.1:9527"  # inside each node's namespace, so no fault of the network reaches it
 NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
-ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+ETCD_PORT, ETCD_PEER_PORT, API_PORT = 2379, 2380, 6443
 DISK_BYTES = "512MiB"
 KEPT_PARENT = "/dev/shm"
 READY_S = 30.0
@@ -125,6 +127,20 @@ class Lab:
 
     def start_etcd(self) -> Process:
         """Start the control plane, with the data it had."""
+        command = self._api_command() if self._is_kubernetes else self._etcd_command()
+        self.etcd = self._start(ETCD, command)
+        return self.etcd
+
+    @property
+    def _is_kubernetes(self) -> bool:
+        return self.world.provider == "kubernetes"
+
+    def _api_command(self) -> list[str]:
+        at = (self.network.address(ETCD), str(API_PORT))
+        kept = (str(self.folder / "account"), str(self.folder / "api.json"))
+        return [sys.executable, "-m", "membership.kubernetes_api", *at, *kept]
+
+    def _etcd_command(self) -> list[str]:
         here = f"http://{self.network.address(ETCD)}"
         peer = f"{here}:{ETCD_PEER_PORT}"
         command = ["etcd", "--name", ETCD, "--data-dir", str(self.folder / "etcd")]
@@ -132,15 +148,16 @@ class Lab:
         command += ["--advertise-client-urls", f"{here}:{ETCD_PORT}"]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"{ETCD}={peer}", "--log-level", "error"]
-        command += ["--heartbeat-interval", "50", "--election-timeout", "500"]
-        self.etcd = self._start(ETCD, command)
-        return self.etcd
+        return [*command, "--heartbeat-interval", "50", "--election-timeout", "500"]
 
     def is_ready(self, name: str) -> bool:
         """Whether a process that was started serves now."""
         return self._has_leader() if name == ETCD else self.nodes[name].is_ready()
 
     def _has_leader(self) -> bool:
+        if self._is_kubernetes:
+            assert self.etcd is not None
+            return self.etcd.is_ready()
         url = f"http://{self.network.address(ETCD)}:{ETCD_PORT}/health"
         try:
             return self.network.inside(ETCD, lambda: '"true"' in _fetch(url))
@@ -178,8 +195,13 @@ class Lab:
         if self.world.provider == "static":
             peers = ",".join(f"{each}={self.reached_at(each)}" for each in self.node_names())
             return ["--peers", peers, *replicas]
-        endpoint = f"http://{self.network.address(ETCD)}:{ETCD_PORT}"
-        return ["--etcd", endpoint, "--lease", str(self.world.lease_s), "--ramp", "0", *replicas]
+        timing = ["--lease", str(self.world.lease_s), "--ramp", "0", *replicas]
+        here = f"http://{self.network.address(ETCD)}"
+        if self._is_kubernetes:
+            account = str(self.folder / "account")
+            place = ["--kubernetes", NAMESPACE, "--kubernetes-account", account]
+            return [*place, "--kubernetes-api", f"{here}:{API_PORT}", *timing]
+        return ["--etcd", f"{here}:{ETCD_PORT}", *timing]
 
     # ---- all of it ---------------------------------------------------------------------------
 
@@ -190,11 +212,11 @@ class Lab:
             self.network.add(f"c{index}", CLIENT_HOST + index)
         if self.world.proxied is not None:
             self.network.add("p", PROXY_HOST)
-        if self.world.provider == "etcd":
+        if self.world.provider != "static":
             self.network.add(ETCD, ETCD_HOST)
 
     def _start_all(self) -> None:
-        if self.world.provider == "etcd":
+        if self.world.provider != "static":
             self.start_etcd()
             self._wait_for(ETCD)
         if self.world.proxied is not None:

@@ -67,8 +67,9 @@ class Pace:
 
 DISK_MEMORY = "16MiB"
 LEASE_S = 2
-# Under etcd a node that was away for a lease has to join again, and what was moved comes back.
-PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": Pace(5.8, 4.5, 1.8 * LEASE_S)}
+# With leases a node that was away for a lease has to join again, and what was moved comes back.
+LEASED = Pace(5.8, 4.5, 1.8 * LEASE_S)
+PACES = {"static": Pace(5.0, 2.0, 2.5), "etcd": LEASED, "kubernetes": LEASED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class World:
         has_local_client: Client 0 is on node 0's host and uses shared memory.
         is_small: The arena is too small for what is written: nothing is claimed of hits.
         zero_copy: As `gd2fs serve --zero-copy`.
-        lease_s: Of the nodes, under etcd; 0: LEASE_S.
+        lease_s: Of the nodes, where there are any; 0: LEASE_S.
         has_disk: Every node has one below its memory, and too little memory for all.
         is_kept: Every node's memory is a file, which a node that was killed finds again.
         nvme: With a disk, how it is written and what stays there, as ``gd2fs serve`` takes them.
@@ -120,7 +121,7 @@ class Fault:
             to ``other``), loss (``amount`` percent on the way to ``target``), client_kill (for
             ever); of the proxied node: delay (``amount`` ms), trickle, half_open, stall, reset,
             damage.
-        target: ``n0``, ``c1``, ``etcd``.
+        target: ``n0``, ``c1``, ``etcd``, which may be the API of Kubernetes too.
     """
 
     kind: str
@@ -210,7 +211,7 @@ def schedule_of(
 
 def world_of(chance: random.Random, theme: tuple[str, ...], world: World) -> World:
     """Fill in what the theme and the dice say."""
-    if world.provider == "etcd":
+    if world.provider != "static":
         world = replace(world, lease_s=world.lease_s or LEASE_S)
     if "full" in theme:
         world = replace(world, is_small=True, memory="16MiB", value_scale=4)

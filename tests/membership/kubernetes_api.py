@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -379,3 +380,16 @@ def _gone(after: int) -> Object:
 
 def _line(kind: str, body: Object) -> str:
     return json.dumps({"type": kind, "object": body}) + "\n"
+
+
+def main(words: list[str]) -> None:
+    """`HOST PORT ACCOUNT STATE`: serve until killed, with the objects that were there before."""
+    host, port, account, state = words
+    api = KubernetesApi(Path(account), host=host, port=int(port), state=Path(state))
+    api.start()
+    print("ready", flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -42,23 +42,6 @@ def test_without_the_store_a_member_goes_on_until_its_lease_ends_and_returns_wit
     assert provider.why_not_ready() == ""
 
 
-def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_member_its_place(
-    own_store, own_members
-):
-    cores = [own_members.start(name)[1] for name in "abc"]
-    epoch = max(core.last.epoch for core in cores)
-
-    own_store.stop()
-    wait_until(lambda: not any(core.is_leased for core in cores), "the end of all leases")
-    own_store.start()
-    wait_until(lambda: all(core.is_leased for core in cores), "keep-alives of all")
-    untils = [core.until_ms for core in cores]
-    for core, until_ms in zip(cores, untils, strict=True):
-        wait_until(lambda core=core, at=until_ms: core.until_ms > at + 2500, "a lease's time")
-
-    assert {core.last.epoch for core in cores} == {epoch}
-
-
 def test_a_member_that_was_cut_off_joins_again_with_the_same_boot(members, store):
     _, stays = members.start("a")
     with Proxy(store.port) as proxy:

@@ -30,7 +30,7 @@ from gd2fs.membership.kubernetes_leases import KubernetesLeases
 from gd2fs.membership.kubernetes_link import KubernetesLink, KubernetesSettings
 from gd2fs.membership.replicas import check_copies, check_namespace
 from gd2fs.membership.state import SETTINGS
-from gd2fs.operating import begin_drain, is_listed
+from gd2fs.operating import begin_drain, check_heirs, is_listed
 
 STORE_TIMEOUT_S = 3.0
 POLL_S = 0.2
@@ -199,7 +199,9 @@ def drain(
 
 
 def _watch(client: Client, node: str, show: Callable[[int], None], end_s: float) -> None:
-    while is_listed(client.cluster(), node):
+    while is_listed(now := client.cluster(), node):
+        if not any(each.name == node and each.state == "draining" for each in now.nodes):
+            check_heirs(now, node)  # the others may have gone meanwhile, or be going themselves
         if time.monotonic() >= end_s:
             raise Unavailable(
                 f"{node} has not left yet", hint="it goes on; look with `gd2fs cluster status`"
