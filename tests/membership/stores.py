@@ -25,7 +25,7 @@ from gd2fs.membership.state import NODES, SETTINGS, LeftBy
 from gd2fs.testing.etcd import EtcdServer
 
 KINDS = ("etcd", "kubernetes")
-TIMEOUT_S = 2.0
+TIMEOUT_S = 10.0
 
 
 class Store(Protocol):
