@@ -23,6 +23,7 @@ from gd2fs.testing.cluster import free_ports
 pytestmark = pytest.mark.slow
 
 READY_S = 60.0
+NOT_YET = {"tls_clients"}  # of nodes of the next version, which the chart can already say
 
 
 def options(container: Object) -> dict[str, str]:
@@ -37,7 +38,7 @@ def pod(values: Object) -> Object:
 
 @pytest.mark.parametrize("values", STORES.values(), ids=STORES.keys())
 def test_every_option_is_one_of_gd2fs_serve(values):
-    known = {*options_of(serve), "config"}
+    known = {*options_of(serve), "config", *NOT_YET}
 
     for name in options(render("gd2fs", values).container()):
         assert name.replace("-", "_") in known, name
