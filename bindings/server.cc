@@ -18,6 +18,7 @@
 #include "gil.h"
 #include "modules.h"
 #include "signals.h"
+#include "tally.h"
 
 namespace nb = nanobind;
 
@@ -268,6 +269,10 @@ class BoundServer {
     return dict_of(server->counts());
   }
 
+  nb::dict tally() const { return tally_dict(running()->tally()); }
+  nb::tuple take_slow() { return slow_tuple(running()->take_slow()); }
+  void set_slow(std::uint32_t limit_ms) { running()->set_slow(limit_ms); }
+
   void apply_map(std::uint64_t epoch, const std::vector<Member>& nodes, std::uint8_t replicas,
                  const std::vector<Replicas>& namespaces, bool is_gap) {
     wire::Map map;
@@ -451,6 +456,8 @@ class BoundServer {
     dict["record_bytes"] = store.record_bytes;
     dict["pages"] = store.pages;
     dict["pieces"] = store.pieces;
+    dict["free_runs"] = store.free_runs;
+    dict["longest_free_bytes"] = store.longest_free_bytes;
     dict["evicted_pieces"] = store.evicted_pieces;
     dict["evicted_bytes"] = store.evicted_bytes;
     dict["expired_pieces"] = store.expired_pieces;
@@ -583,6 +590,9 @@ void bind_server(nb::module_& module) {
       .def_prop_ro("socket_fault", &BoundServer::socket_fault)
       .def("recovery", &BoundServer::recovery)
       .def("counts", &BoundServer::counts)
+      .def("tally", &BoundServer::tally)
+      .def("take_slow", &BoundServer::take_slow)
+      .def("set_slow", &BoundServer::set_slow, nb::arg("limit_ms"))
       .def("apply_map", &BoundServer::apply_map, nb::arg("epoch"), nb::arg("nodes"), nb::kw_only(),
            nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},
            nb::arg("is_gap") = false)

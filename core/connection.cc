@@ -33,13 +33,14 @@ Connection::Connection(Worker& worker, tcp::Descriptor socket, std::string host,
       node_(worker.node()),
       socket_(std::move(socket)),
       peer_(local::peer_of(socket_.get())),
+      by_(peer_ ? Transport::unix_socket : Transport::tcp),
       host_(std::move(host)),
       id_(id),
       greeting_(std::make_unique<Greeting>(node_)),
       opened_ms_(boottime_ms()),
       heard_ms_(opened_ms_),
-      receiver_(node_),
-      sender_(node_) {
+      receiver_(node_, worker.tally(), by_),
+      sender_(node_, worker.tally(), by_) {
   node_.connections.fetch_add(1, std::memory_order_relaxed);
   sender_.wake = [post = poster()](std::uint64_t request, Status status, PieceRef piece) {
     post([request, status, piece = std::move(piece)](Connection& self) {
@@ -266,7 +267,8 @@ void Connection::tick(std::int64_t now_ms) {
     expire(now_ms);
     const std::int64_t waiting_ms = sender_.holds().waiting_since_ms(now_ms);
     if (waiting_ms != 0 && now_ms - waiting_ms > node_.options.hold_silence_ms) return cut_off();
-    if (now_ms - heard_ms_ > IDLE_MS && in_flight_ == 0) goodbye("the stream was idle", wire::MORE);
+    const bool is_idle = now_ms - heard_ms_ > IDLE_MS && in_flight_.empty();
+    if (is_idle) goodbye("the stream was idle", wire::MORE);
   }
   if (phase_ == Phase::closing && now_ms > closing_ms_) close();
   if (sender_.has_work()) worker_.make_ready(*this);
@@ -276,11 +278,24 @@ void Connection::tick(std::int64_t now_ms) {
 
 void Connection::send(bool is_alone) {
   const std::size_t payload_max = is_alone ? PAYLOAD_BYTES_MAX : PAYLOAD_BYTES_SHARED;
-  const Sender::Turn turn = sender_.turn(fd(), payload_max, receiver_.bytes_received());
-  in_flight_ -= std::min<std::size_t>(in_flight_, turn.ends);
-  if (turn.sent == Outgoing::Sent::blocked) can_write_ = false;
-  if (turn.sent == Outgoing::Sent::broken) return close();
+  const Outgoing::Sent sent = sender_.turn(fd(), payload_max, receiver_.bytes_received());
+  for (const std::uint64_t request : sender_.ended()) took(request);
+  if (sent == Outgoing::Sent::blocked) can_write_ = false;
+  if (sent == Outgoing::Sent::broken) return close();
   if (phase_ == Phase::closing && !sender_.has_work()) shutdown(fd(), SHUT_WR);
+}
+
+/// The kernel has the end of its answer.
+void Connection::took(std::uint64_t request) {
+  const auto flight = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                   [&](const Flight& each) { return each.request == request; });
+  if (flight == in_flight_.end()) return;
+  const Transport by = is_leasing_ ? Transport::shm : by_;
+  const std::uint64_t took_ns = steady_ns() - flight->began_ns;
+  worker_.tally().took(flight->op, by, took_ns);
+  if (node_.slow.is_slow(took_ns))
+    node_.slow.note({op_name(op_index(flight->op)), by, took_ns / 1000, flight->trace});
+  in_flight_.erase(flight);
 }
 
 /// A reader that takes nothing of what is held for it: no GOODBYE would reach it either.

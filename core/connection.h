@@ -99,6 +99,7 @@ class Connection {
   Reply reply_later(const SmallRequest& request);
   void park(SmallRequest request);
   bool drop(SmallRequest& request);
+  void took(std::uint64_t request);
   void pass_on(SmallRequest request);
   void put_on_desk(SmallRequest question);
   void submit(std::uint64_t request, wire::Request offer, std::int64_t deadline_ms);
@@ -116,11 +117,20 @@ class Connection {
   void goodbye(const std::string& reason, std::uint8_t flags = 0);
   void close();
 
+  /// A request whose last frame the kernel does not have yet.
+  struct Flight {
+    std::uint64_t request = 0;
+    wire::Op op{};
+    std::uint64_t began_ns = 0;
+    std::uint64_t trace = 0;
+  };
+
   Worker& worker_;
   Node& node_;
   tcp::Descriptor socket_;
   const std::optional<local::Peer> peer_;  // of a Unix socket
-  bool is_leasing_ = false;                // it has the arena mapped
+  const Transport by_;
+  bool is_leasing_ = false;  // it has the arena mapped
   // Views whose request the reader has not confirmed: they go with the stream.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> new_views_;  // request, lease
   std::string host_;  // while it is a stranger; then empty
@@ -141,7 +151,7 @@ class Connection {
   std::deque<SmallRequest> small_requests_;
   std::vector<Parked> parked_;
   std::uint64_t last_request_ = 0;
-  std::size_t in_flight_ = 0;  // requests whose last frame the kernel does not have yet
+  std::vector<Flight> in_flight_;
   std::vector<iovec> iovecs_;
   wire::DataTable data_;  // of the frame that is coming in
 };

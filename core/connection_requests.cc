@@ -34,14 +34,14 @@ void Connection::handle_request(const Inlet::Frame& frame) {
     return fault("request " + std::to_string(id) + " came after " + std::to_string(last_request_) +
                  ": ids rise on a stream");
   }
-  if (in_flight_ >= REQUESTS_MAX) {
+  if (in_flight_.size() >= REQUESTS_MAX) {
     return fault("more than " + std::to_string(REQUESTS_MAX) + " requests in flight on a stream");
   }
   auto body = wire::decode_request(frame.table, frame.header.items);
   if (!body) return fault("request " + std::to_string(id) + " is malformed");
   last_request_ = id;
-  ++in_flight_;
-  Counters::add(node_.counters.requests);
+  in_flight_.push_back({id, body->head.op, steady_ns(), body->head.trace});
+  worker_.tally().requests.add();
   begin(id, frame.header.flags, std::move(*body));
 }
 
@@ -51,16 +51,16 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
   const std::int64_t deadline_ms = deadline_after(body.head.deadline_ms);
   if (wire::item_bytes(op) == 0 || (is_between_nodes && !is_node_)) {
     answer_all(sender_.replies().bytes, request, Op{0}, 1, Status::invalid);
-    ++sender_.replies().ends;
+    sender_.replies().ends.push_back(request);
     return;
   }
   if (!is_allowed(token_->rights, body)) return deny(request, body);
   confine(token_->rights, body);
   if (op == Op::get || op == Op::read) {
-    ReadJob job(request, std::move(body), deadline_ms);
+    ReadJob job(request, std::move(body), deadline_ms, worker_.tally());
     if (job.is_view() && sender_.viewer == nullptr) {
       job.end(sender_.replies().bytes, Status::denied);
-      ++sender_.replies().ends;
+      sender_.replies().ends.push_back(request);
       return;
     }
     if (job.is_view()) note_view(request, job.lease());
@@ -72,7 +72,7 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
     if (is_judged) return submit(request, std::move(body), deadline_ms);
     receive(request, std::move(body), is_eager, deadline_ms);
   } else {
-    small_requests_.emplace_back(request, std::move(body), deadline_ms, token_);
+    small_requests_.emplace_back(request, std::move(body), deadline_ms, token_, worker_.tally());
   }
 }
 
@@ -80,7 +80,7 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
 void Connection::deny(std::uint64_t request, const wire::Request& body) {
   Counters::add(node_.counters.denied);
   answer_all(sender_.replies().bytes, request, body.head.op, body.items.size(), Status::denied);
-  ++sender_.replies().ends;
+  sender_.replies().ends.push_back(request);
 }
 
 void Connection::receive(std::uint64_t request, wire::Request offer, bool is_eager,
@@ -149,7 +149,7 @@ void Connection::work_small_requests() {
     SmallRequest& first = small_requests_.front();
     if (is_over(first.deadline_ms(), boottime_ms())) {
       first.end(replies.bytes, Status::expired);
-      ++replies.ends;
+      replies.ends.push_back(first.request());
     } else if (first.is_long()) {
       park(std::move(first));
     } else if (first.is_advice() || first.is_sync()) {
@@ -161,7 +161,7 @@ void Connection::work_small_requests() {
     } else {
       const SmallRequest::Turn turn = first.run(node_, replies.bytes);
       if (turn == SmallRequest::Turn::more) return;
-      if (turn == SmallRequest::Turn::done) ++replies.ends;
+      if (turn == SmallRequest::Turn::done) replies.ends.push_back(first.request());
       if (turn == SmallRequest::Turn::waits) await(std::move(first));
     }
     small_requests_.pop_front();
@@ -262,7 +262,7 @@ void Connection::answered_elsewhere(std::uint64_t request, const wire::Bytes& re
   parked_.erase(found);
   Replies& replies = sender_.replies();
   replies.bytes.insert(replies.bytes.end(), response.begin(), response.end());
-  ++replies.ends;
+  replies.ends.push_back(request);
   worker_.make_ready(*this);
 }
 
@@ -281,7 +281,7 @@ void Connection::cancel(std::uint64_t request, Status status) {
                                   [&](const SmallRequest& each) { return is_it(each.request()); });
   if (small != small_requests_.end()) {
     small->end(replies.bytes, status);
-    ++replies.ends;
+    replies.ends.push_back(request);
     small_requests_.erase(small);
     return;
   }
@@ -289,7 +289,7 @@ void Connection::cancel(std::uint64_t request, Status status) {
                                    [&](const Parked& each) { return is_it(each.request); });
   if (parked != parked_.end()) {
     answer_all(replies.bytes, request, parked->op, parked->items, status);
-    ++replies.ends;
+    replies.ends.push_back(request);
     parked_.erase(parked);
   }
 }

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "eviction/space.h"
 #include "name.h"
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t STEP = 4096;      // entries looked at under one hold of the lock
 constexpr std::size_t NAMES_MAX = 256;  // the ones after these are not told apart
 constexpr std::int64_t GROUP_MS = 10'000;
+constexpr std::size_t PLACES_EACH = 2;  // for what is looked up without a lock
+constexpr unsigned CAUSE_BITS = 4;
+static_assert(CAUSES <= 1 << CAUSE_BITS);
 
 std::int64_t realtime_ms() noexcept {
   timespec now{};
@@ -41,6 +45,18 @@ bool is_own(Cause cause) noexcept {
   }
 }
 
+/// Of one name and chunk: its place, and beside that what tells it from others there.
+struct Mark {
+  std::size_t place;
+  std::uint32_t rest;  // its low bits are for the cause
+};
+Mark mark_of(const std::array<std::uint64_t, 2>& hash, std::uint64_t chunk,
+             std::size_t places) noexcept {
+  const std::uint64_t mixed = hash[0] ^ (chunk * 0x9E3779B97F4A7C15u);
+  const auto rest = static_cast<std::uint32_t>((hash[1] ^ mixed >> 32) << CAUSE_BITS);
+  return {static_cast<std::size_t>(mixed & (places - 1)), rest};
+}
+
 }  // namespace
 
 std::string_view cause_name(Cause cause) noexcept {
@@ -62,7 +78,11 @@ std::string_view cause_name(Cause cause) noexcept {
   return "unknown";
 }
 
-Departures::Departures(std::size_t count_max) : started_ms_(realtime_ms()), ring_(count_max) {}
+Departures::Departures(std::size_t count_max)
+    : started_ms_(realtime_ms()),
+      recent_places_(std::bit_ceil(std::max<std::size_t>(count_max, 1) * PLACES_EACH)),
+      recent_(std::make_unique<std::atomic<std::uint32_t>[]>(recent_places_)),
+      ring_(count_max) {}
 
 void Departures::note(const Piece& piece, const Reason& reason) {
   note(piece.name(), piece.chunk(), piece.tag(), piece.length(), piece.space().policy(), reason);
@@ -70,7 +90,8 @@ void Departures::note(const Piece& piece, const Reason& reason) {
 
 void Departures::note(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
                       std::uint64_t bytes, PolicyKind policy, const Reason& reason) {
-  if (reason.cause == Cause::ending || ring_.empty()) return;
+  if (reason.cause == Cause::ending) return;
+  const auto cause = static_cast<std::uint32_t>(reason.cause);
   Entry entry{.hash = hash_of(name),
               .when_ms = realtime_ms(),
               .chunk = chunk,
@@ -78,9 +99,14 @@ void Departures::note(std::string_view name, std::uint64_t chunk, std::uint64_t 
               .bytes = bytes,
               .cause = reason.cause,
               .policy = policy};
+  const Mark mark = mark_of(entry.hash, chunk, recent_places_);
+  recent_[mark.place].store(mark.rest | cause, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (is_own(reason.cause))
     entry.name_space = number_of(namespace_of(name, !name.starts_with('/')));
+  counts_[cause].pieces += 1;
+  counts_[cause].bytes += bytes;
+  if (ring_.empty()) return;
   entry.for_whom = number_of(reason.for_whom);
   ring_[next_] = entry;
   if (++next_ < ring_.size()) return;
@@ -148,6 +174,18 @@ void Departures::walk(const Visit& visit) const {
 std::int64_t Departures::since_ms() const {
   const std::lock_guard lock(mutex_);
   return is_full_ ? ring_[next_].when_ms : started_ms_;
+}
+
+Cause Departures::last_cause_of(std::string_view name, std::uint64_t chunk) const noexcept {
+  const Mark mark = mark_of(hash_of(name), chunk, recent_places_);
+  const std::uint32_t last = recent_[mark.place].load(std::memory_order_relaxed);
+  const std::uint32_t cause = last & ((1u << CAUSE_BITS) - 1);
+  return (last ^ cause) == mark.rest ? static_cast<Cause>(cause) : Cause::ending;
+}
+
+DeparturesByCause Departures::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 bool Departures::has_forgotten() const {

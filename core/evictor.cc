@@ -39,10 +39,24 @@ std::uint64_t Evictor::evict_one(Space* only, const Reason& reason) {
   for (PieceRef& each : dirty) write_(std::move(each));
   if (victim == nullptr) return 0;
   const std::uint64_t bytes = victim->taken_bytes();
+  const auto policy = static_cast<std::size_t>(victim->space().policy());
   victim.reset();
-  ++pieces_;
-  bytes_ += bytes;
+  Evicted& evicted = evicted_[policy][reason.cause == Cause::over_quota ? 1 : 0];
+  evicted.pieces.fetch_add(1, std::memory_order_relaxed);
+  evicted.bytes.fetch_add(bytes, std::memory_order_relaxed);
   return bytes;
+}
+
+EvictedByPolicy Evictor::evicted() const noexcept {
+  EvictedByPolicy counts;
+  for (std::size_t policy = 0; policy < POLICIES; ++policy) {
+    for (std::size_t why = 0; why < 2; ++why) {
+      const Evicted& each = evicted_[policy][why];
+      counts[policy][why] = {each.pieces.load(std::memory_order_relaxed),
+                             each.bytes.load(std::memory_order_relaxed)};
+    }
+  }
+  return counts;
 }
 
 void Evictor::note_used(std::uint64_t used_bytes) {

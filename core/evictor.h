@@ -5,6 +5,7 @@
 // is seldom, and lets go of what has outlived its time.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "account.h"
+#include "eviction/evicted.h"
 #include "index.h"
 
 namespace gd2fs {
@@ -34,8 +36,7 @@ class Evictor {
   void note_rules();
 
   std::uint64_t below_bytes() const noexcept { return below_bytes_; }
-  std::uint64_t evicted_pieces() const noexcept { return pieces_.load(); }
-  std::uint64_t evicted_bytes() const noexcept { return bytes_.load(); }
+  EvictedByPolicy evicted() const noexcept;
 
  private:
   void run();
@@ -49,8 +50,10 @@ class Evictor {
   const std::uint64_t above_bytes_;
   const std::uint64_t below_bytes_;
   const std::function<void(PieceRef)> write_;
-  std::atomic<std::uint64_t> pieces_{0};
-  std::atomic<std::uint64_t> bytes_{0};
+  struct Evicted {
+    std::atomic<std::uint64_t> pieces{0}, bytes{0};
+  };
+  std::array<std::array<Evicted, 2>, POLICIES> evicted_;
   std::atomic<bool> is_wanted_{false};
   std::atomic<bool> is_stopping_{false};
   // Guards: only the sleep of the thread.

@@ -120,6 +120,13 @@ Extent Allocator::cut(Extent& extent, std::uint32_t bytes) {
   return region_of(extent.offset).divide(extent, bytes);
 }
 
+std::uint64_t Allocator::longest_free_bytes() const noexcept {
+  std::uint64_t longest = 0;
+  for (const auto& region : regions_)
+    longest = std::max<std::uint64_t>(longest, region->longest_grains());
+  return longest * GRAIN_BYTES;
+}
+
 std::uint64_t Allocator::free_runs() const {
   std::uint64_t runs = 0;
   for (const auto& region : regions_) runs += region->free_runs();

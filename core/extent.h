@@ -52,6 +52,8 @@ class Allocator {
 
   std::uint64_t free_bytes() const noexcept { return free_grains_.load() * GRAIN_BYTES; }
   std::uint64_t free_runs() const;  // how many separate free runs there are
+  /// A length that one of the longest free runs has at least; a sixteenth is not known of.
+  std::uint64_t longest_free_bytes() const noexcept;
   /// Walks every block: they tile the memory, no two free ones touch, lists and sums agree.
   bool is_consistent() const;
 

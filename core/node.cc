@@ -128,17 +128,19 @@ ServerCounts Node::counts() const {
   now.accepted = read(counters.accepted);
   now.refused = read(counters.refused);
   now.protocol_faults = read(counters.protocol_faults);
-  now.requests = read(counters.requests);
-  now.hits = read(counters.hits);
-  now.misses = read(counters.misses);
-  now.bytes_in = read(counters.bytes_in);
-  now.bytes_out = read(counters.bytes_out);
-  now.bytes_spliced = read(counters.bytes_spliced);
+  const Tallies::Totals totals = tallies.totals();
+  now.requests = totals.requests;
+  now.hits = totals.hits;
+  now.misses = totals.misses;
+  now.bytes_in = totals.bytes_of(Direction::in);
+  now.bytes_out = totals.bytes_of(Direction::out);
+  now.bytes_spliced = totals.bytes_spliced;
   now.held_bytes = hold_budget.held_bytes.load(std::memory_order_relaxed);
   now.cut_off = read(counters.cut_off);
   now.corrupt_in = read(counters.corrupt_in);
-  now.leases = read(counters.leases);
-  now.bytes_leased = read(counters.bytes_leased);
+  now.leases = totals.leases;
+  const auto& by_shm = totals.bytes[static_cast<std::size_t>(Transport::shm)];
+  now.bytes_leased = by_shm[static_cast<std::size_t>(Direction::out)];
   now.views = views.count();
   now.view_bytes = views.bytes();
   now.records = records.count();
@@ -160,6 +162,15 @@ ServerCounts Node::counts() const {
   for (std::size_t at = 0; at < REFUSALS.size(); ++at)
     now.refused_for[at] = read(counters.refused_for[at]);
   return now;
+}
+
+ServerTally Node::tally() const {
+  return {.namespaces = tallies.namespaces(),
+          .took = tallies.took(),
+          .bytes = tallies.totals().bytes,
+          .evicted = store->evicted(),
+          .departed = store->departures().counts(),
+          .peers = peers.counts()};
 }
 
 void Node::warm(std::span<const wire::Item> items) const {

@@ -17,8 +17,10 @@
 #include "record_log.h"
 #include "record_service.h"
 #include "server.h"
+#include "slow.h"
 #include "store.h"
 #include "strangers.h"
+#include "tally.h"
 #include "token_book.h"
 #include "transport/splice.h"
 #include "views.h"
@@ -26,11 +28,10 @@
 
 namespace gd2fs::serve {
 
-/// Relaxed: they are counted and shown, nothing is decided on them.
+/// What any thread counts, and seldom; the rest is in a Tally. Relaxed: nothing is decided on them.
 struct Counters {
-  std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, requests{0}, hits{0},
-      misses{0}, bytes_in{0}, bytes_out{0}, bytes_spliced{0}, cut_off{0}, corrupt_in{0}, leases{0},
-      bytes_leased{0}, moved{0}, moved_bytes{0}, unjudged{0}, denied{0};
+  std::atomic<std::uint64_t> accepted{0}, refused{0}, protocol_faults{0}, cut_off{0}, corrupt_in{0},
+      moved{0}, moved_bytes{0}, unjudged{0}, denied{0};
   std::array<std::atomic<std::uint64_t>, REFUSALS.size()> refused_for{};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
@@ -62,6 +63,7 @@ struct Node {
 
   wire::NodeStatus status() const;
   ServerCounts counts() const;
+  ServerTally tally() const;
   /// Before the first LOOKUPS_MAX of these pages are looked up.
   void warm(std::span<const wire::Item> items) const;
   ClusterViewRef view() const;
@@ -84,6 +86,8 @@ struct Node {
   std::unique_ptr<RecordLog> record_log;  // nothing: records are forgotten when the process ends
   Records records;
   Counters counters;
+  Tallies tallies;
+  SlowRequests slow;
   Strangers strangers;
   TokenBook tokens;
   const TokenSourceRef own_token;  // what it shows to other nodes

@@ -11,10 +11,10 @@
 
 namespace gd2fs::serve {
 
-/// Frames to be sent, and how many requests end in them.
+/// Frames to be sent, and the requests that end in them.
 struct Replies {
   wire::Bytes bytes;
-  std::uint32_t ends = 0;
+  std::vector<std::uint64_t> ends;
 };
 
 struct OfferedItem {

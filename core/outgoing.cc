@@ -137,7 +137,7 @@ void Outgoing::advance(std::size_t bytes) {
 void Outgoing::clear() {
   head.clear();
   tail.clear();
-  ends = 0;
+  ends.clear();
   payload_.clear();
   pieces_.clear();
   aside_.clear();

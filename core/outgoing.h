@@ -35,11 +35,11 @@ class Outgoing {
   bool may_splice = false;  // the reader says how far it has read
   bool may_lease = false;   // the reader has the arena mapped
 
-  wire::Bytes head;        // before the payload
-  wire::Bytes tail;        // after it
-  wire::DataTable table;   // of the DATA frame in `head`, kept for its memory
-  std::uint32_t ends = 0;  // requests that are over once all of this is sent
-  int descriptor = -1;     // goes with the first byte
+  wire::Bytes head;                 // before the payload
+  wire::Bytes tail;                 // after it
+  wire::DataTable table;            // of the DATA frame in `head`, kept for its memory
+  std::vector<std::uint64_t> ends;  // requests that are over once all of this is sent
+  int descriptor = -1;              // goes with the first byte
 
   /// Decides how the payload of this batch travels. How long it may be.
   std::size_t begin_payload(std::size_t payload_max, bool is_view) noexcept;

@@ -35,6 +35,10 @@ void Peers::take_map(const wire::Map& map) {
   {
     const std::lock_guard lock(mutex_);
     map_ = map;
+    std::erase_if(tallies_, [&](const auto& each) {
+      return std::none_of(map.nodes.begin(), map.nodes.end(),
+                          [&](const wire::MapNode& node) { return node.id == each.first; });
+    });
     told = network_;
   }
   if (told != nullptr) told->take_map(map);
@@ -57,9 +61,54 @@ std::optional<std::size_t> Peers::slot_of(const Network& network, const NodeId& 
   return routes->slots[static_cast<std::size_t>(found - nodes.begin())];
 }
 
+/// From here on its end is counted. It keeps itself alive until then: `done` is run by nobody else.
+void Peers::count(const NodeId& to, Rpc& rpc) {
+  PeerTallyRef tally;
+  {
+    const std::lock_guard lock(mutex_);
+    PeerTallyRef& kept = tallies_[to];
+    if (kept == nullptr) kept = std::make_shared<PeerTally>();
+    tally = kept;
+  }
+  rpc.done = [tally = std::move(tally), &rpc, began_us = now_us(), done = std::move(rpc.done)] {
+    std::uint64_t sent_bytes = 0;
+    if (rpc.is_upload() && !rpc.is_question) {
+      for (const Body& each : rpc.bodies) sent_bytes += each.moved;
+    }
+    if (rpc.status != Status::cancelled) {
+      const std::int64_t took_us = std::max<std::int64_t>(now_us() - began_us, 0);
+      tally->ended(rpc.status == Status::ok, sent_bytes, static_cast<std::uint64_t>(took_us));
+    }
+    done();
+  };
+}
+
+std::vector<PeerCounts> Peers::counts() const {
+  std::vector<PeerCounts> all;
+  std::vector<NodeId> ids;
+  std::shared_ptr<Network> through;
+  {
+    const std::lock_guard lock(mutex_);
+    through = network_;
+    for (const wire::MapNode& node : map_.nodes) {
+      const auto found = tallies_.find(node.id);
+      if (found == tallies_.end()) continue;
+      all.push_back(found->second->counts());
+      all.back().name = node.addresses.substr(0, node.addresses.find('='));
+      ids.push_back(node.id);
+    }
+  }
+  for (std::size_t at = 0; through != nullptr && at < all.size(); ++at) {
+    const auto slot = slot_of(*through, ids[at]);
+    all[at].is_up = slot && !through->link(*slot).is_down();
+  }
+  return all;
+}
+
 void Peers::ask(const NodeId& to, RpcRef rpc) {
   const std::shared_ptr<Network> through = network();
   if (through == nullptr) return;
+  count(to, *rpc);
   if (const auto slot = slot_of(*through, to)) {
     return through->link(*slot).submit({std::move(rpc)});
   }

@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "network.h"
+#include "peer_tally.h"
 
 namespace gd2fs::serve {
 
@@ -30,18 +33,22 @@ class Peers {
   void look_now(const NodeId& node);
   /// Runs on a thread of this client, not before `delay_ms` from now; after `close` not at all.
   void after(std::int64_t delay_ms, std::function<void()> task);
+  /// Of all that were ever asked, those that are in the map by name.
+  std::vector<PeerCounts> counts() const;
   /// Ends all requests as cancelled and joins the threads. Nothing is asked from here on.
   void close();
 
  private:
   std::shared_ptr<Network> network();
+  void count(const NodeId& to, Rpc& rpc);
   static std::optional<std::size_t> slot_of(const Network& network, const NodeId& node);
 
   const ClientOptions options_;
   const NodeId self_;
-  std::mutex mutex_;  // Guards: all below. Held to make the network, not while it is used.
+  mutable std::mutex mutex_;  // Guards: all below. Held to make the network, not while it is used.
   wire::Map map_;
   std::shared_ptr<Network> network_;
+  std::map<NodeId, PeerTallyRef> tallies_;
   bool is_closed_ = false;
 };
 

@@ -58,10 +58,11 @@ std::uint64_t told_tag(const wire::Item& item, const Piece& piece) {
 
 }  // namespace
 
-ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms)
+ReadJob::ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, Tally& tally)
     : request_(request),
       body_(std::move(body)),
       deadline_ms_(deadline_ms),
+      tally_(&tally),
       is_small_(wanted_bytes(body_) <= SMALL_BYTES),
       lease_(is_view_of(body_) ? random_tag() : 0) {
   answers_.reserve(body_.items.size());
@@ -77,23 +78,22 @@ ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* view
   table.hashes.clear();
   const bool is_over = fill(node, out, payload_max, table);
   if (!table.pieces.empty() && out.is_leasing()) {
-    Counters::add(node.counters.leases);
-    Counters::add(node.counters.bytes_leased, out.payload_bytes());
+    tally_->leases.add();
     wire::Lease lease{lease_, std::move(table), out.take_runs(node.store->arena().memory().data())};
     wire::encode_lease(out.head, request_, lease, consumed);
   } else if (!table.pieces.empty()) {
     const bool is_spliced = out.is_by_reference();
-    if (is_spliced) Counters::add(node.counters.bytes_spliced, out.payload_bytes());
+    if (is_spliced) tally_->bytes_spliced.add(out.payload_bytes());
     const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
     wire::encode_data(out.head, request_, flags, table, consumed);
   }
-  Counters::add(node.counters.bytes_out, out.payload_bytes());
   if (is_over) end(out.tail, Status::ok);
   return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
 }
 
 void ReadJob::end(wire::Bytes& out, Status status) {
   current_ = {};
+  count_rest(status);
   while (answers_.size() < body_.items.size()) {
     answers_.push_back({.item = static_cast<std::uint16_t>(answers_.size()), .status = status});
   }
@@ -133,7 +133,9 @@ bool ReadJob::open_item(Node& node) {
   const bool is_page = body_.head.op == wire::Op::get;
   if (is_page && next_item_ % LOOKUPS_MAX == 0)
     node.warm(std::span(body_.items).subspan(next_item_));
+  const bool was_loaded = loads_ != nullptr && loads_->has_answer;
   const Status status = is_page ? open_page(node, item) : open_piece(node, item);
+  if (was_loaded) current_.found_in = FoundIn::disk;
   const bool is_empty = current_.at == current_.end;
   const bool is_here =
       status != Status::ok || current_.piece->has(current_.at, current_.end - current_.at);
@@ -317,10 +319,36 @@ void ReadJob::close_item(Node& node, Status status) {
     answer.gen = told_tag(body_.items[next_item_], *current_.piece);
     answer.seq = current_.piece->seq();
   }
-  Counters::add(status == Status::ok ? node.counters.hits : node.counters.misses);
+  count(node, status);
   answers_.push_back(answer);
   current_ = {};
   ++next_item_;
+}
+
+/// The present item, which ends with this status.
+void ReadJob::count(Node& node, Status status) {
+  const wire::Item& item = body_.items[next_item_];
+  // Perhaps for its name: then it is of no namespace.
+  if (status == Status::invalid) return tally_->miss(tally_->other(), Miss::invalid);
+  NamespaceTally& space = tally_->of(item.name, body_.head.op == wire::Op::get);
+  if (status == Status::ok) {
+    space.read_bytes.add(current_.end - current_.begin);
+    return tally_->hit(space, current_.found_in);
+  }
+  if (status == Status::retry) return tally_->miss(space, Miss::no_room);
+  if (status != Status::miss) return tally_->miss(space, Miss::refused);
+  tally_->miss(space, miss_of(node.store->departures().last_cause_of(item.name, item.chunk)));
+}
+
+/// Items whose time was over before their turn came.
+void ReadJob::count_rest(Status status) {
+  if (status != Status::expired) return;
+  const bool is_page = body_.head.op == wire::Op::get;
+  for (std::size_t at = answers_.size(); at < body_.items.size(); ++at) {
+    const std::string_view name = body_.items[at].name;
+    const bool is_valid = is_valid_name(name, is_page);
+    tally_->miss(is_valid ? tally_->of(name, is_page) : tally_->other(), Miss::timeout);
+  }
 }
 
 }  // namespace gd2fs::serve

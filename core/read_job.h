@@ -20,8 +20,9 @@ namespace gd2fs::serve {
 
 class ReadJob {
  public:
-  /// `deadline_ms`: on the clock of `boottime_ms`, 0 for none.
-  ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms);
+  /// `deadline_ms`: on the clock of `boottime_ms`, 0 for none. `tally`: of the thread that works it
+  /// off.
+  ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, Tally& tally);
 
   std::uint64_t request() const noexcept { return request_; }
   bool is_small() const noexcept { return is_small_; }
@@ -48,6 +49,7 @@ class ReadJob {
   struct Current {
     PieceRef piece;
     std::uint64_t begin = 0, at = 0, end = 0;  // in the piece
+    FoundIn found_in = FoundIn::memory;
   };
 
   /// Loads that were asked for.
@@ -73,10 +75,13 @@ class ReadJob {
   bool add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
   void add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const;
   void close_item(Node& node, Status status);
+  void count(Node& node, Status status);
+  void count_rest(Status status);
 
   std::uint64_t request_;
   wire::Request body_;
   std::int64_t deadline_ms_;
+  Tally* tally_;
   bool is_small_ = false;
   std::uint64_t lease_;              // of a view; 0 for a read
   Views::Viewer* viewer_ = nullptr;  // of this turn

@@ -196,7 +196,7 @@ std::size_t Receiver::next(std::size_t bytes_max, std::vector<iovec>& into) cons
 void Receiver::received(std::size_t bytes, Replies& out) {
   bytes_received_ += bytes;
   left_ -= bytes;
-  Counters::add(node_.counters.bytes_in, bytes);
+  tally_.moved(by_, Direction::in, bytes);
   while (bytes > 0) {
     const Target target = targets_[target_at_];
     const std::uint64_t taken = std::min<std::uint64_t>(bytes, target.length - target_done_);
@@ -252,6 +252,9 @@ void Receiver::complete(Offer& offer, std::size_t index) {
   if (is_planted_now("acknowledge_before_publish", 4)) return let_go(offer, index, Status::ok);
   const Status status =
       piece->is_page() ? node_.store->publish_page(piece) : node_.store->stage(piece);
+  const bool is_moved = offer.body.head.priority == wire::PRIORITY_MOVE;
+  if (status == Status::ok && !is_moved)
+    tally_.of(piece->name(), piece->is_page()).written_bytes.add(piece->length());
   if (status == Status::ok && !piece->is_page()) remember_staged(*piece);
   if (status == Status::ok && piece->is_page()) node_.mover->note(*piece);
   let_go(offer, index, status);
@@ -267,7 +270,7 @@ void Receiver::let_go(Offer& offer, std::size_t index, Status status) {
 void Receiver::finish(Offer& offer, Replies& out) {
   offer.is_over = true;
   encode_offer_response(offer, out.bytes);
-  ++out.ends;
+  out.ends.push_back(offer.request);
   std::erase_if(offers_, [&](const OfferRef& each) { return each.get() == &offer; });
   if (offers_.empty()) marked_ms_ = 0;
 }

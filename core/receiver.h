@@ -18,7 +18,7 @@ namespace gd2fs::serve {
 
 class Receiver {
  public:
-  explicit Receiver(Node& node) : node_(node) {}
+  Receiver(Node& node, Tally& tally, Transport by) : node_(node), tally_(tally), by_(by) {}
 
   /// Takes an OFFER. A fault: one line. Eager ones are reserved at once, the others by
   /// `reserve_some`. `refused`: items that are not let in.
@@ -70,6 +70,8 @@ class Receiver {
   void remember_staged(const Piece& piece);
 
   Node& node_;
+  Tally& tally_;
+  const Transport by_;
   std::vector<OfferRef> offers_;
   std::size_t reserving_count_ = 0;
   std::uint64_t filling_bytes_ = 0;

@@ -113,23 +113,11 @@ std::uint64_t Region::give(std::span<const Extent> extents) {
   return grains;
 }
 
-bool Region::may_have(std::uint32_t grains) const noexcept {
-  return longest_.load(std::memory_order_relaxed) >= grains;
-}
-
-std::uint64_t Region::free_runs() const {
-  const std::lock_guard lock(mutex_);
-  std::uint64_t runs = 0;
-  for (std::uint32_t index = first_; index != NONE; index = at(index).right)
-    runs += at(index).is_free ? 1 : 0;
-  return runs;
-}
-
 bool Region::is_consistent(std::uint64_t& free_grains) const {
   const std::lock_guard lock(mutex_);
   std::uint32_t expected = at(first_).start;
   std::uint32_t left = NONE;
-  std::uint64_t walked = 0;
+  std::uint64_t walked = 0, runs = 0;
   for (std::uint32_t index = first_; index != NONE; left = index, index = at(index).right) {
     const Block& block = at(index);
     if (!block.is_used || block.start != expected || block.left != left || block.grains == 0)
@@ -137,6 +125,7 @@ bool Region::is_consistent(std::uint64_t& free_grains) const {
     if (block.is_free && left != NONE && at(left).is_free) return false;
     expected += block.grains;
     walked += block.is_free ? block.grains : 0;
+    runs += block.is_free ? 1 : 0;
   }
   std::uint64_t listed = 0;
   for (std::uint32_t row = 0; row < ROWS; ++row) {
@@ -149,7 +138,7 @@ bool Region::is_consistent(std::uint64_t& free_grains) const {
     }
   }
   free_grains += walked;
-  return walked == listed;
+  return walked == listed && runs == free_runs();
 }
 
 Region::Place Region::place_of(std::uint32_t grains) noexcept {
@@ -186,6 +175,7 @@ void Region::link(std::uint32_t index) {
   block.prev = NONE;
   block.next = head;
   block.is_free = true;
+  free_runs_.store(free_runs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (head != NONE) at(head).prev = index;
   head = index;
   rows_ |= 1u << place.row;
@@ -202,6 +192,7 @@ void Region::unlink(std::uint32_t index) {
   if (block.next != NONE) at(block.next).prev = block.prev;
   block.prev = block.next = NONE;
   block.is_free = false;
+  free_runs_.store(free_runs_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   if (lists_[place.row][place.column] != NONE) return;
   columns_[place.row] &= ~(1u << place.column);
   if (columns_[place.row] == 0) rows_ &= ~(1u << place.row);

@@ -36,8 +36,10 @@ class Region {
   Extent divide(Extent& extent, std::uint32_t bytes);
 
   /// No run of this region is longer than its list's longest: a hint without the lock.
-  bool may_have(std::uint32_t grains) const noexcept;
-  std::uint64_t free_runs() const;
+  bool may_have(std::uint32_t grains) const noexcept { return longest_grains() >= grains; }
+  /// At least so long is its longest free run; a hint without the lock.
+  std::uint32_t longest_grains() const noexcept { return longest_.load(std::memory_order_relaxed); }
+  std::uint64_t free_runs() const noexcept { return free_runs_.load(std::memory_order_relaxed); }
   /// Walks all blocks; adds what is free to `free_grains`.
   bool is_consistent(std::uint64_t& free_grains) const;
 
@@ -87,6 +89,7 @@ class Region {
   std::vector<std::unique_ptr<Block[]>> pool_;
   std::atomic<std::uint32_t> longest_{
       0};  // the shortest length of the highest list that is not empty
+  std::atomic<std::uint32_t> free_runs_{0};  // changed under the lock, read without
 };
 
 }  // namespace gd2fs

@@ -269,12 +269,17 @@ wire::ResponseItem SmallRequest::drop(Node& node, const wire::Item& item) {
   return only(dropped > 0 ? Status::ok : Status::miss, dropped);
 }
 
-bool SmallRequest::is_present(Node& node, const wire::Item& item) {
-  if (is_page(item)) {
-    if (!is_valid_name(item.name, true)) return false;
-    const PieceRef page = node.store->find_page(item.name, false);
-    return page != nullptr && node.store->is_complete(*page);
-  }
+bool SmallRequest::is_page_present(Node& node, const wire::Item& item) const {
+  if (!is_valid_name(item.name, true)) return false;
+  const PieceRef page = node.store->find_page(item.name, false);
+  const bool is_found = page != nullptr && node.store->is_complete(*page);
+  NamespaceTally& space = tally_->of(item.name, true);
+  (is_found ? space.found : space.lacking).add();
+  return is_found;
+}
+
+bool SmallRequest::is_present(Node& node, const wire::Item& item) const {
+  if (is_page(item)) return is_page_present(node, item);
   wire::MetaBody body;
   bool is_cut = false;
   return is_path(item) && node.lease.is_good(boottime_ms()) &&

@@ -11,12 +11,15 @@ namespace gd2fs::serve {
 
 class SmallRequest {
  public:
-  /// `asker`: whose rights say what the answer may tell.
-  SmallRequest(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, TokenRef asker)
+  /// `asker`: whose rights say what the answer may tell. `tally`: of the thread that works it off;
+  /// what the janitor works off instead counts nothing.
+  SmallRequest(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, TokenRef asker,
+               Tally& tally)
       : request_(request),
         body_(std::move(body)),
         deadline_ms_(deadline_ms),
-        asker_(std::move(asker)) {}
+        asker_(std::move(asker)),
+        tally_(&tally) {}
 
   std::uint64_t request() const noexcept { return request_; }
   wire::Op op() const noexcept { return body_.head.op; }
@@ -59,7 +62,8 @@ class SmallRequest {
   wire::ResponseItem confirm(Node& node, const wire::Item& item);
   wire::ResponseItem publish(Node& node, const wire::Item& item);
   wire::ResponseItem drop(Node& node, const wire::Item& item);
-  bool is_present(Node& node, const wire::Item& item);
+  bool is_present(Node& node, const wire::Item& item) const;
+  bool is_page_present(Node& node, const wire::Item& item) const;
   bool meta(Node& node, const wire::Item& item);
   void list(Node& node, wire::Bytes& out);
   void drain(Node& node, wire::Bytes& out);
@@ -69,6 +73,7 @@ class SmallRequest {
   wire::Request body_;
   std::int64_t deadline_ms_;
   TokenRef asker_;
+  Tally* tally_;
   std::size_t next_item_ = 0;
   std::vector<wire::ResponseItem> answers_;
   std::vector<wire::MetaBody> bodies_;  // META

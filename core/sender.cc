@@ -17,18 +17,18 @@ bool Sender::has_work() const noexcept {
 
 bool Sender::is_full() const noexcept { return replies_.bytes.size() >= REPLIES_BYTES_MAX; }
 
-Sender::Turn Sender::turn(int fd, std::size_t payload_max, std::uint64_t consumed) {
+Outgoing::Sent Sender::turn(int fd, std::size_t payload_max, std::uint64_t consumed) {
+  ended_.clear();
   if (!outgoing_.is_sealed()) {
     arena_frame_.empty() ? compose(payload_max, consumed) : compose_arena();
   }
-  Turn turn;
-  if (outgoing_.is_empty()) return turn;
-  turn.sent = outgoing_.send(fd);
-  if (turn.sent == Outgoing::Sent::all) {
-    turn.ends = outgoing_.ends;
+  if (outgoing_.is_empty()) return Outgoing::Sent::all;
+  const Outgoing::Sent sent = outgoing_.send(fd);
+  if (sent == Outgoing::Sent::all) {
+    ended_.swap(outgoing_.ends);
     outgoing_.clear();
   }
-  return turn;
+  return sent;
 }
 
 void Sender::lease_arena() {
@@ -54,15 +54,16 @@ void Sender::compose_arena() {
 
 void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
   outgoing_.head.swap(replies_.bytes);
-  outgoing_.ends = replies_.ends;
-  replies_.ends = 0;
+  outgoing_.ends.swap(replies_.ends);
   if (outgoing_.head.size() < REPLIES_BYTES_ALONE && jobs_.size() > waiting_count_) {
     const auto job = choose();
     const std::size_t room = outgoing_.begin_payload(payload_max, job->is_view());
     const ReadJob::Turn turn =
         job->next_frame(node_, outgoing_, viewer.get(), wake, room, consumed);
+    tally_.moved(outgoing_.is_leasing() ? Transport::shm : by_, Direction::out,
+                 outgoing_.payload_bytes());
     if (turn == ReadJob::Turn::over) {
-      ++outgoing_.ends;
+      outgoing_.ends.push_back(job->request());
       jobs_.erase(job);
     } else {
       if (turn == ReadJob::Turn::waits) ++waiting_count_;
@@ -99,7 +100,7 @@ bool Sender::end(std::uint64_t request, Status status) {
   if (found == jobs_.end()) return false;
   if (found->is_waiting()) --waiting_count_;
   found->end(replies_.bytes, status);
-  ++replies_.ends;
+  replies_.ends.push_back(request);
   jobs_.erase(found);
   return true;
 }

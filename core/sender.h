@@ -14,7 +14,8 @@ namespace gd2fs::serve {
 
 class Sender {
  public:
-  explicit Sender(Node& node) : node_(node), outgoing_(node.hold_budget, node.pipes) {}
+  Sender(Node& node, Tally& tally, Transport by)
+      : node_(node), tally_(tally), by_(by), outgoing_(node.hold_budget, node.pipes) {}
 
   /// Who looks at views over this stream; nothing when it may not.
   Views::ViewerRef viewer;
@@ -37,12 +38,10 @@ class Sender {
   /// So much waits already that no further answer should be made.
   bool is_full() const noexcept;
 
-  struct Turn {
-    Outgoing::Sent sent = Outgoing::Sent::all;
-    std::uint32_t ends = 0;  // requests whose last byte the kernel has
-  };
   /// Sends one batch: what waits, and at most one DATA frame of at most `payload_max`.
-  Turn turn(int fd, std::size_t payload_max, std::uint64_t consumed);
+  Outgoing::Sent turn(int fd, std::size_t payload_max, std::uint64_t consumed);
+  /// Requests whose last byte the kernel has got in the last turn.
+  std::span<const std::uint64_t> ended() const noexcept { return ended_; }
 
   bool end(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
@@ -58,7 +57,10 @@ class Sender {
   std::deque<ReadJob>::iterator find(std::uint64_t request);
 
   Node& node_;
+  Tally& tally_;
+  const Transport by_;
   Replies replies_;
+  std::vector<std::uint64_t> ended_;
   std::deque<ReadJob> jobs_;
   std::size_t waiting_count_ = 0;  // of `jobs_`, for something to be loaded
   bool is_small_turn_ = true;      // small jobs get at most every second turn

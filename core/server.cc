@@ -225,6 +225,9 @@ const std::string& Server::socket_name() const { return state_->socket_name; }
 const std::string& Server::socket_fault() const { return state_->socket_fault; }
 const Recovery& Server::recovery() const { return state_->recovery; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
+ServerTally Server::tally() const { return state_->node.tally(); }
+serve::SlowRequests::Taken Server::take_slow() { return state_->node.slow.take(); }
+void Server::set_slow(std::uint32_t limit_ms) { state_->node.slow.set_limit(limit_ms); }
 
 void Server::apply_map(wire::Map map, bool is_gap) {
   if (!state_->node.take_map(std::move(map), is_gap)) return;
@@ -239,6 +242,7 @@ void Server::set_tokens(const std::vector<serve::KnownToken>& tokens) {
 void Server::set_lease(std::int64_t until_ms) { state_->node.lease.set(until_ms); }
 
 Status Server::set_rules(std::string_view name_space, const NamespaceRules& rules) {
+  state_->node.tallies.book.reserve(name_space);
   return state_->node.store->set_rules(name_space, rules);
 }
 

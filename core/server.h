@@ -15,9 +15,12 @@
 #include "desk.h"
 #include "error.h"
 #include "judge.h"
+#include "peer_tally.h"
 #include "refusal.h"
 #include "restart.h"
+#include "slow.h"
 #include "store.h"
+#include "tally.h"
 #include "token_book.h"
 #include "transport/tcp.h"
 #include "wire.h"
@@ -79,6 +82,16 @@ struct ServerCounts {
   std::uint64_t bytes_leased = 0;   // of bytes_out: copied out of the arena by their readers
 };
 
+/// What is counted in more detail than ServerCounts: by namespace, op, transport, cause and peer.
+struct ServerTally {
+  std::vector<serve::NamespaceCounts> namespaces;
+  std::vector<serve::TookCounts> took;
+  serve::TransportBytes bytes{};
+  EvictedByPolicy evicted{};
+  DeparturesByCause departed{};
+  std::vector<serve::PeerCounts> peers;
+};
+
 class Server {
  public:
   /// Opens the arena, binds all addresses, starts the threads.
@@ -94,6 +107,11 @@ class Server {
   const std::string& socket_name() const;
   const std::string& socket_fault() const;
   ServerCounts counts() const;
+  ServerTally tally() const;
+  /// Requests that took too long, the oldest first, and forgets them.
+  serve::SlowRequests::Taken take_slow();
+  /// From now on, what takes longer than so many milliseconds does. SLOW_MS at first.
+  void set_slow(std::uint32_t limit_ms);
   /// What the former process had left.
   const Recovery& recovery() const;
 

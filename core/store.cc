@@ -332,13 +332,21 @@ StoreCounts Store::counts() const {
   counts.record_bytes = of(Use::records);
   counts.pages = state_->index.pages();
   counts.pieces = state_->index.pieces();
-  counts.evicted_pieces = state_->evictor->evicted_pieces();
-  counts.evicted_bytes = state_->evictor->evicted_bytes();
+  for (const auto& policy : state_->evictor->evicted()) {
+    for (const EvictedCounts& each : policy) {
+      counts.evicted_pieces += each.pieces;
+      counts.evicted_bytes += each.bytes;
+    }
+  }
+  counts.free_runs = state_->allocator.free_runs();
+  counts.longest_free_bytes = state_->allocator.longest_free_bytes();
   counts.expired_pieces = state_->index.expired();
   counts.corrupt_pieces = state_->corrupt_pieces.load();
   if (has_tier()) add_tier_counts(counts);
   return counts;
 }
+
+EvictedByPolicy Store::evicted() const { return state_->evictor->evicted(); }
 
 const ArenaRecovery& Store::recovery() const { return state_->recovery; }
 

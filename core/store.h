@@ -20,6 +20,7 @@
 #include "cursor.h"
 #include "departures.h"
 #include "error.h"
+#include "eviction/evicted.h"
 #include "eviction/space.h"
 #include "machine_start.h"
 #include "piece.h"
@@ -66,6 +67,9 @@ struct StoreCounts {
                 record_bytes = 0;       // record_bytes: superblock and record slabs
   std::uint64_t pages = 0, pieces = 0;  // live ones, those on disk alone included
   std::uint64_t evicted_pieces = 0, evicted_bytes = 0, expired_pieces = 0, corrupt_pieces = 0;
+  // Of the free bytes: how many separate runs they are, and how long one of the longest is at least
+  // (a sixteenth more at most).
+  std::uint64_t free_runs = 0, longest_free_bytes = 0;
 
   // Of the tier below.
   std::uint64_t cold_pieces = 0, cold_bytes = 0;        // now: on disk alone
@@ -213,6 +217,8 @@ class Store {
   void stop_tier(std::chrono::milliseconds timeout);
 
   StoreCounts counts() const;
+  /// What went for lack of room, by the policy of its namespace.
+  EvictedByPolicy evicted() const;
   const Arena& arena() const;
 
   /// What a kept arena still had when it was opened.

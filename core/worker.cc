@@ -24,6 +24,7 @@ constexpr std::uint64_t CONNECTION_ID_MIN = 1 << 16;
 Worker::Worker(Node& node, Janitor& janitor)
     : node_(node),
       janitor_(janitor),
+      tally_(node.tallies.open()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       scratch_(SCRATCH_BYTES),

@@ -44,6 +44,7 @@ class Worker {
 
   // From this worker's thread.
   Node& node() noexcept { return node_; }
+  Tally& tally() noexcept { return tally_; }
   Janitor& janitor() noexcept { return janitor_; }
   Connection* find(std::uint64_t id);
   /// Memory for bytes that nobody wants.
@@ -63,6 +64,7 @@ class Worker {
 
   Node& node_;
   Janitor& janitor_;
+  Tally& tally_;
   tcp::Descriptor epoll_, bell_;
   std::vector<std::byte> scratch_;
   std::vector<tcp::Descriptor> listeners_;

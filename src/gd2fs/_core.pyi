@@ -468,6 +468,29 @@ class Server:
     def counts(self) -> dict[str, int]:
         """Counters and gauges by name. Raises Closed after ``stop``."""
 
+    def tally(self) -> dict[str, Any]:
+        """What is counted in more detail, since the start. Raises Closed after ``stop``.
+
+        - ``bounds_s``: upper bounds of the buckets, in seconds; behind them one more without.
+        - ``requests``: op, transport, counts by bucket, seconds that they all took.
+        - ``namespaces``: a dict each, the first one (no name) of all that are not told apart:
+          ``name``, ``memory_hits``, ``disk_hits``, ``misses`` by reason, ``found`` and ``lacking``
+          pages that were asked after, ``read_bytes``, ``written_bytes``.
+        - ``transports``: name, bytes of cache in, out.
+        - ``evicted``: policy, ``room`` or ``quota``, pieces, bytes of memory.
+        - ``departed``: why, pieces, bytes.
+        - ``peers``: a dict each: ``name``, ``is_up``, ``requests``, ``failures``, ``sent_bytes``,
+          ``answered`` requests and the seconds that these took, ``took_s``.
+        """
+
+    def take_slow(self) -> tuple[list[tuple[str, str, int, int]], int]:
+        """Requests that took too long since the last call, the oldest first: op, transport,
+        microseconds, trace (0: none); and how many more there were. Raises Closed after
+        ``stop``."""
+
+    def set_slow(self, limit_ms: int) -> None:
+        """From now on, what takes so many milliseconds is slow; a second at first."""
+
     def apply_map(
         self,
         epoch: int,

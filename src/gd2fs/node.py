@@ -39,6 +39,7 @@ from gd2fs.nvme import disk_line
 from gd2fs.overview_desk import IdlingWatch, OverviewDesk
 from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
+from gd2fs.slow_log import SlowLog
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 
@@ -84,6 +85,7 @@ class Node:
         self._rule = _rule_thread(config.rule, server) if config.rule else None
         self._guard = guard or AdminGuard()
         self._tokens: TokenWatch | None = None
+        self._slow_log = SlowLog(server)
         self._is_stopping = False
 
     @classmethod
@@ -167,6 +169,10 @@ class Node:
         """Return the native server's counts."""
         return self._server.counts()
 
+    def tally(self) -> dict[str, Any]:
+        """Return what the native server counts by namespace, op, transport, reason and peer."""
+        return self._server.tally()
+
     def why_not_ready(self) -> str:
         """Say why this node should get no traffic; empty when it should."""
         return "the node is stopping" if self._is_stopping else self.provider.why_not_ready()
@@ -190,6 +196,7 @@ class Node:
             self._admin.stop()
         self._advice.close()
         self._overview.close()
+        self._slow_log.stop()
         self.provider.leave()
         if self._state_directory:
             self._state_directory.leave()
@@ -210,7 +217,14 @@ class Node:
     def _begin(self) -> None:
         if self.config.admin:
             labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
-            collector = NodeCollector(self.counts, labels, self.provider, self._server.spaces)
+            collector = NodeCollector(
+                self.counts,
+                labels,
+                self.provider,
+                self._server.spaces,
+                tally=self.tally,
+                why_not_ready=self.why_not_ready,
+            )
             desk = OverviewDesk(self._overview.look)
             more = dashboard_routes(desk, self._client, Page.load(), self._guard)
             app = make_app(collector, self.why_not_ready, self._advice, self._guard, more)

@@ -95,4 +95,9 @@ def loaded_pieces(lab: Lab) -> int:
 
 def _sum_of(lab: Lab, names: tuple[str, ...]) -> int:
     counts = [lab.metrics_of(name) for name in lab.node_names()]
-    return sum(int(each[name]) for each in counts for name in names)
+    return sum(
+        int(value)
+        for each in counts
+        for series, value in each.items()
+        if series.partition("{")[0] in names
+    )

@@ -7,6 +7,7 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -18,7 +19,7 @@ from gd2fs.cli.kubernetes import (
     KubernetesApiOption,
     KubernetesOption,
 )
-from gd2fs.cli.log import log_to_stderr
+from gd2fs.cli.log import JSON, error_as_json, log_to_stderr
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import (
     LEASE_S_DEFAULT,
@@ -41,6 +42,7 @@ RuleOption = Annotated[
     ),
 ]
 RULES = "gd2fs.rules"  # in the context: those of the file
+NOT_THE_NODES = {"config_file", "log"}  # options of the command
 LOOK_S = 0.2  # between two looks whether it still has a place in the cluster
 
 ZeroCopyOption = Annotated[
@@ -152,6 +154,9 @@ InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", help="Serve other machines without a token"),
 ]
+LogOption = Annotated[
+    str, typer.Option(metavar="text|json", help="How stderr tells: lines, or a JSON object each")
+]
 
 
 def take_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -222,6 +227,7 @@ def serve(
     token_file: TokenFileOption = None,
     tenants: TenantsOption = None,
     insecure: InsecureOption = False,
+    log: LogOption = "text",
     etcd_user: EtcdUserOption = None,
     etcd_ca: EtcdCaOption = None,
     etcd_cert: EtcdCertOption = None,
@@ -235,14 +241,15 @@ def serve(
     asked to leave (`gd2fs drain`) and has handed over what it had.
     """
     words = dict(locals())
-    log_to_stderr(logging.INFO)
+    log_to_stderr(logging.INFO, log)
     rules = words.pop("context").meta.get(RULES)
-    _run(node_config(words, rules))
+    with error_as_json() if log == JSON else nullcontext():
+        _run(node_config(words, rules))
 
 
 def node_config(words: dict[str, Any], rules: RuleSet | None) -> NodeConfig:
     """What a node is told by its options, the file itself left out. Raises InvalidRequest."""
-    words = {name: value for name, value in words.items() if name != "config_file"}
+    words = {name: value for name, value in words.items() if name not in NOT_THE_NODES}
     return NodeConfig.parse(**_joined(words), rules=rules)
 
 

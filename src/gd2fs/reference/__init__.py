@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from gd2fs.metrics import reference as metric_list
 from gd2fs.reference import checks, command_line, error_list, setting_list
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -15,6 +16,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings": setting_list.page,
     "errors": error_list.page,
     "doctor": checks.page,
+    "metrics": metric_list.text,
 }
 
 __all__ = ["PAGES"]
