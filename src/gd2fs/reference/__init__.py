@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gd2fs.metrics import reference as metric_list
-from gd2fs.metrics import reference as metrics
 from gd2fs.reference import checks, command_line, error_list, setting_list
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -17,7 +16,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings": setting_list.page,
     "errors": error_list.page,
     "doctor": checks.page,
-    "metrics": metrics.text,
     "metrics": metric_list.text,
 }
 
