@@ -13,7 +13,7 @@ from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.config import NodeConfig
 from gd2fs.errors import Closed, Unavailable
 from gd2fs.node_report import COUNTS
-from gd2fs.overview import RATES, overview_of
+from gd2fs.overview import RATES, overview_of, shown
 from gd2fs.overview_desk import IdlingWatch, OverviewDesk
 from gd2fs.overview_problems import PROBLEMS_MAX
 from gd2fs.settings import Settings, SettingsDesk
@@ -27,7 +27,10 @@ def status_of(*names: str, state: str = "active", boot: int = 1) -> ClusterStatu
     return ClusterStatus(3, "static", 1, {}, 0.0, nodes)
 
 
-def reply_of(name: str, up_ms: int = 10_000, *, version: str = "1", spaces=(), gone=(), **counts):
+def reply_of(
+    name: str, up_ms: int = 10_000, *, version: str = "1", took=(0, 0, 0), gone=(), **counts
+):
+    """``took``: reads of up to 1 ms, up to 10 ms, and longer."""
     return NodeReply(
         name,
         {
@@ -38,7 +41,9 @@ def reply_of(name: str, up_ms: int = 10_000, *, version: str = "1", spaces=(), g
             "not_ready": "",
             "epoch": 3,
             "counts": dict.fromkeys(COUNTS, 0) | counts,
-            "namespaces": list(spaces),
+            "namespaces": [],
+            "lookups": [],
+            "buckets": {"bounds_s": [0.001, 0.01], "read": list(took), "write": [0, 0, 0]},
             "evictions": list(gone),
         },
     )
@@ -98,27 +103,21 @@ def test_a_node_that_came_back_has_rates_from_its_second_report_on():
     assert second["nodes"][0]["rates"]["requests_per_s"] == 7
 
 
+def test_latencies_are_those_of_the_requests_between_two_looks():
+    before = overview_of(status_of("a", "b"), [reply_of("a", took=(90, 0, 9)), reply_of("b")])
+    later = [reply_of("a", 12_000, took=(100, 0, 9)), reply_of("b", 12_000, took=(0, 10, 0))]
+
+    seen = overview_of(status_of("a", "b"), later, before)
+
+    one, other = (node["latency"]["read"] for node in seen["nodes"])
+    assert (one["p50_ms"], one["p99_ms"], other["p50_ms"]) == (0.5, 0.99, 5.5)
+    assert seen["total"]["latency"]["read"]["p95_ms"] == 9.1
+    assert "write" not in seen["total"]["latency"]
+    assert "buckets" not in shown(seen)["nodes"][0]
+
+
 def test_all_that_is_rated_is_counted():
     assert set(RATES) <= set(COUNTS)
-
-
-def test_namespaces_are_summed_and_the_largest_comes_first():
-    spaces = [["", 1, 0, 0, 0, 0], ["kv", 5 * MIB, MIB, 7, 8 * MIB, 0]]
-
-    seen = overview_of(
-        status_of("a", "b"), [reply_of("a", spaces=spaces), reply_of("b", spaces=spaces)]
-    )
-
-    assert [each["name"] for each in seen["namespaces"]] == ["kv", ""]
-    assert seen["namespaces"][0] == {
-        "name": "kv",
-        "nodes": 2,
-        "memory_bytes": 10 * MIB,
-        "pinned_bytes": 2 * MIB,
-        "disk_bytes": 14,
-        "quota_bytes": 16 * MIB,
-        "disk_quota_bytes": 0,
-    }
 
 
 def test_what_went_is_told_with_its_node_the_newest_first():

@@ -78,7 +78,12 @@ class Node:
         )
         self._overview = IdlingWatch(self._client, seen_by=self.name)
         reporter = Reporter(
-            server.counts, server.spaces, server.departures, provider, rung=server.rung
+            server.counts,
+            server.spaces,
+            server.departures,
+            server.tally,
+            provider,
+            rung=server.rung,
         )
         questions: Questions = {"facts": facts, "report": reporter.report}
         self._desk = SettingsDesk(self.settings, server, questions)

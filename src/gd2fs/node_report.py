@@ -11,6 +11,8 @@ from typing import Any
 
 from gd2fs import __version__
 from gd2fs.membership.provider import Provider
+from gd2fs.overview_latency import buckets_of
+from gd2fs.overview_namespaces import lookups_of
 
 EVICTIONS_TOLD = 32  # groups of them, the newest first
 Space = tuple[bytes, int, int, int, int, int]  # as the native server says
@@ -62,6 +64,7 @@ class Reporter:
         counts: Callable[[], Mapping[str, int]],
         spaces: Callable[[], Sequence[Space]],
         departures: Callable[[int], Sequence[Departed]],
+        tally: Callable[[], Mapping[str, Any]],
         provider: Provider,
         *,
         rung: str,
@@ -69,6 +72,7 @@ class Reporter:
         self._counts = counts
         self._spaces = spaces
         self._departures = departures
+        self._tally = tally
         self._provider = provider
         self._rung = rung
         self._start_s = time.monotonic()
@@ -80,9 +84,10 @@ class Reporter:
             ``up_ms``: since its start, by a clock that never jumps: counts of two reports are this
             far apart. ``counts``: see COUNTS. ``namespaces``: of each that has rules, and first of
             all others without a name: bytes in memory, pinned, on disk, and both quotas.
+            ``lookups`` and ``buckets``: see overview_namespaces and overview_latency.
             ``evictions``: groups of what went lately, the newest first.
         """
-        counts = self._counts()
+        counts, tally = self._counts(), self._tally()
         return {
             "up_ms": round((time.monotonic() - self._start_s) * 1e3),
             "version": __version__,
@@ -92,6 +97,8 @@ class Reporter:
             "epoch": counts["epoch"],
             "counts": {name: counts[name] for name in COUNTS},
             "namespaces": [[_text(space[0]), *space[1:]] for space in self._spaces()],
+            "lookups": lookups_of(tally),
+            "buckets": buckets_of(tally),
             "evictions": [_eviction(each) for each in self._departures(EVICTIONS_TOLD)],
         }
 

@@ -7,18 +7,21 @@ two looks: a node that has started in between has none.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.client import Client
 from gd2fs.node_report import COUNTS
+from gd2fs.overview_latency import Buckets, grown, quantiles, summed
+from gd2fs.overview_namespaces import namespaces_of
 from gd2fs.overview_problems import problems_of
 
 ASK_S = 1.0  # a node that is silent for so long is shown as not answering
 APART_MS_MIN = 100  # of two reports, else a rate says nothing
 APART_MS_MAX = 30_000  # and here it is history
 EVICTIONS_MAX = 100  # groups, of all nodes
+BUCKETS = "buckets"  # of a node: how long things took since its start
 Overview = dict[str, Any]
 
 # Of the counts that only grow, and what they are called a second.
@@ -61,28 +64,37 @@ class ClusterWatch:
             "took_ms": round((time.monotonic() - start_s) * 1e3, 1),
         }
         self._before = now
-        return now
+        return shown(now)
 
 
 def overview_of(
     now: ClusterStatus, replies: Sequence[NodeReply], before: Overview | None = None
 ) -> Overview:
-    """Put the answers of the map's nodes together; ``before`` is the look that rates are since."""
+    """Put the answers of the map's nodes together.
+
+    ``before``: the look that rates are since, as this has made it; ``shown`` is for others.
+    """
     told = {each.node: each for each in replies}
     earlier = {each["name"]: each for each in before["nodes"]} if before else {}
     nodes = [_node(each, told.get(each.name), earlier.get(each.name)) for each in now.nodes]
+    latency = _latencies(nodes, earlier)
     reports = {each.node: each.value for each in replies if each.value and _is_report(each)}
     return {
         "epoch": now.epoch,
         "provider": now.provider,
         "lease_s": now.lease_s,
         "replicas": now.replicas,
-        "total": total_of(nodes),
+        "total": total_of(nodes) | {"latency": latency},
         "nodes": nodes,
-        "namespaces": namespaces_of(reports.values()),
+        "namespaces": namespaces_of(reports.values(), before["namespaces"] if before else ()),
         "evictions": evictions_of(reports),
         "problems": problems_of(nodes),
     }
+
+
+def shown(now: Overview) -> Overview:
+    """Without what only the next look needs."""
+    return now | {"nodes": [{k: v for k, v in n.items() if k != BUCKETS} for n in now["nodes"]]}
 
 
 def total_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -95,21 +107,6 @@ def total_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "counts": {name: sum(each[name] for each in counted) for name in COUNTS},
         "rates": _summed(rated) if rated else None,
     }
-
-
-def namespaces_of(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of each namespace the sums over its nodes, the largest first."""
-    kinds = ("memory_bytes", "pinned_bytes", "disk_bytes", "quota_bytes", "disk_quota_bytes")
-    found: dict[str, dict[str, Any]] = {}
-    for report in reports:
-        for name, *sizes in report["namespaces"]:
-            space = found.setdefault(name, {"name": name, "nodes": 0} | dict.fromkeys(kinds, 0))
-            space["nodes"] += 1
-            for kind, size in zip(kinds, sizes, strict=False):
-                space[kind] += size
-    return sorted(
-        found.values(), key=lambda each: (-each["memory_bytes"] - each["disk_bytes"], each["name"])
-    )
 
 
 def evictions_of(reports: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -133,10 +130,23 @@ def _node(
         "weight": listed.weight,
         "boot": listed.boot,
     }
-    for name in ("version", "rung", "up_ms", "epoch", "not_ready", "counts"):
-        node[name] = said[name] if said else None
+    for name in ("version", "rung", "up_ms", "epoch", "not_ready", "counts", BUCKETS):
+        node[name] = said.get(name) if said else None
     node["rates"] = _rates(node, before) if said and before else None
     return node
+
+
+def _latencies(
+    nodes: Sequence[dict[str, Any]], earlier: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, float]] | None:
+    """Give each node its quantiles; those of all together."""
+    since: list[Buckets] = []
+    for node in nodes:
+        own = grown(node[BUCKETS], earlier[node["name"]][BUCKETS]) if node["rates"] else None
+        node["latency"] = quantiles(own)
+        if own:
+            since.append(own)
+    return quantiles(summed(since))
 
 
 def _is_report(reply: NodeReply) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dashboard.chromium import Chromium, find_chromium
-from dashboard.simulated import SimulatedCluster, served
+from dashboard.simulated import SimulatedCluster, page_of, served
 
 from gd2fs import Client
 from gd2fs.testing.cluster import Cluster
@@ -25,11 +25,22 @@ def many():
         yield url
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    """Three nodes of a list, each with its page."""
+def _nodes(directory, name: str) -> Cluster:
     options = ["--admin", "127.0.0.1:0"]
-    with Cluster(3, "64MiB", str(tmp_path), arena="plain", name="seen", options=options) as running:
+    return Cluster(3, "64MiB", str(directory), arena="plain", name=name, options=options)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Three nodes of a list, each with its page; no test may end them."""
+    with _nodes(tmp_path_factory.mktemp("nodes"), "seen") as running:
+        yield running
+
+
+@pytest.fixture
+def fragile(tmp_path):
+    """The same, to be broken."""
+    with _nodes(tmp_path, "fragile") as running:
         yield running
 
 
@@ -42,4 +53,4 @@ def client(cluster):
 @pytest.fixture
 def pages_of(cluster):
     """Where each node's page is, by its name."""
-    return {node.name: node.child.facts["admin"] + "/" for node in cluster.members}
+    return {node.name: page_of(node) for node in cluster.members}

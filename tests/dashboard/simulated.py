@@ -21,10 +21,12 @@ from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
 from gd2fs.node_report import COUNTS
-from gd2fs.overview import Overview, overview_of
+from gd2fs.overview import Overview, overview_of, shown
 from gd2fs.overview_desk import OverviewDesk
+from gd2fs.testing.cluster import NodeProcess
 
 GIB = 1 << 30
+BOUNDS_S = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005]
 NAMESPACES = ("", "llama-70b-fp16", "chat", "prefixes", "batch")
 
 
@@ -58,7 +60,7 @@ class SimulatedCluster:
             now |= {"cluster": "prod", "seen_by": self.names[0], "took_ms": 0.0}
             now["at_ms"] = round(time.time() * 1e3)
             self._before = now
-            return now
+            return shown(now)
 
     def status(self) -> ClusterStatus:
         """The map."""
@@ -96,6 +98,8 @@ class SimulatedCluster:
                 "epoch": 41,
                 "counts": dict(counts),
                 "namespaces": spaces,
+                "lookups": self._lookups(counts),
+                "buckets": self._buckets(index, counts),
                 "evictions": self._evictions(counts),
             },
         )
@@ -136,6 +140,23 @@ class SimulatedCluster:
         self.counts[name] = counts
         return counts
 
+    def _lookups(self, counts: dict[str, int]) -> list[list[object]]:
+        shares = (0.5, 0.3, 0.15, 0.05)
+        return [
+            [
+                name,
+                *(int(counts[key] * part) for key in ("hits", "misses", "bytes_out", "bytes_in")),
+            ]
+            for name, part in zip(NAMESPACES[1:], shares, strict=True)
+        ]
+
+    def _buckets(self, index: int, counts: dict[str, int]) -> dict[str, list[float]]:
+        """More of the slow ones where there is more load."""
+        load = self.load[self.names[index]]
+        shares = [0.15, 0.3, 0.35 - 0.2 * load, 0.15, 0.05 + 0.17 * load, 0.03 * load, 0.0]
+        read = [int(counts["requests"] * part) for part in shares]
+        return {"bounds_s": BOUNDS_S, "read": read, "write": [each // 4 for each in read]}
+
     def _evictions(self, counts: dict[str, int]) -> list[dict[str, object]]:
         if self._random.random() > 0.1 or not counts["evicted_pieces"]:
             return []
@@ -152,6 +173,12 @@ class SimulatedCluster:
                 "bytes": self._random.randrange(1 << 20, 40 * GIB),
             }
         ]
+
+
+def page_of(node: NodeProcess) -> str:
+    """Where the page of a real node is."""
+    assert node.child is not None
+    return node.child.facts["admin"] + "/"
 
 
 def is_silent(index: int) -> bool:

@@ -31,21 +31,11 @@ def said(answer) -> dict:
     return json.loads(answer[2])
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    from gd2fs.testing.cluster import Cluster
-
-    options = ["--admin", "127.0.0.1:0"]
-    directory = str(tmp_path_factory.mktemp("nodes"))
-    with Cluster(3, "32MiB", directory, arena="plain", name="routes", options=options) as running:
-        yield running
-
-
 def test_any_node_tells_of_the_whole_cluster(pages_of):
     for name, url in pages_of.items():
         seen = said(ask(url + "v1/overview"))
 
-        assert seen["seen_by"] == name and seen["cluster"] == "routes"
+        assert seen["seen_by"] == name and seen["cluster"] == "seen"
         assert [each["name"] for each in seen["nodes"]] == ["n0", "n1", "n2"]
         assert all(each["answers"] for each in seen["nodes"]) and not seen["problems"]
 

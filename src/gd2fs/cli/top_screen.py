@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gd2fs.cli.output import format_bytes, printable
-from gd2fs.cli.units import format_ago, format_count, format_rate, format_share
+from gd2fs.cli.units import format_ago, format_count, format_ms, format_rate, format_share
 from gd2fs.overview import Overview
 
 BAR_CELLS = 10
@@ -133,6 +133,7 @@ def _totals(now: Overview) -> list[Text]:
         f"read {format_rate(rates.get('read_bytes_per_s'))}",
         f"write {format_rate(rates.get('written_bytes_per_s'))}",
         f"hits {format_share(rates.get('hit_rate'))}",
+        f"p99 of reads {format_ms(_latency_of(now['total'], 'p99_ms'))}",
         f"requests {format_count(rates.get('requests_per_s'))}/s",
         f"evicted {format_rate(rates.get('evicted_bytes_per_s'))}",
     ]
@@ -249,6 +250,15 @@ def _used(counts: Mapping[str, int]) -> int:
     return counts["arena_bytes"] - counts["free_bytes"]
 
 
+def _p99(node: Node) -> str:
+    return format_ms(_latency_of(node, "p99_ms"))
+
+
+def _latency_of(of: Node, name: str) -> float | None:
+    read = (of["latency"] or {}).get("read")
+    return read[name] if read else None
+
+
 def _moves_of(node: Node) -> str:
     return format_count(node["counts"]["moves_left"] if node["counts"] else None)
 
@@ -265,10 +275,11 @@ COLUMNS = (
     Column("nvme", 6, _nvme),
     Column("read", 3, lambda node: format_rate(_rate_of(node, "read_bytes_per_s"))),
     Column("write", 4, lambda node: format_rate(_rate_of(node, "written_bytes_per_s"))),
+    Column("p99", 8, _p99),
     Column("hits", 5, lambda node: format_share(_rate_of(node, "hit_rate"))),
     Column("requests", 9, lambda node: format_count(_rate_of(node, "requests_per_s"))),
-    Column("evicted", 8, lambda node: format_rate(_rate_of(node, "evicted_bytes_per_s"))),
-    Column("moves", 10, _moves_of),
+    Column("evicted", 10, lambda node: format_rate(_rate_of(node, "evicted_bytes_per_s"))),
+    Column("moves", 11, _moves_of),
 )
 
 
@@ -282,14 +293,18 @@ def _below(now: Overview) -> list[Text]:
 def _namespaces(now: Overview) -> list[Text]:
     lines = [Text("namespaces", "bold")]
     for space in now["namespaces"][:NAMESPACES_SHOWN]:
-        facts = [f"{format_bytes(space['memory_bytes'])} in memory"]
+        facts = [f"hits {format_share(space['hit_rate'])}"]
+        if space["memory_bytes"] is not None:
+            facts.insert(0, f"{format_bytes(space['memory_bytes'])} in memory")
         if space["quota_bytes"]:
             facts.append(f"{format_share(space['memory_bytes'] / space['quota_bytes'])} of quota")
         if space["pinned_bytes"]:
             facts.append(f"{format_bytes(space['pinned_bytes'])} pinned")
         if space["disk_bytes"]:
             facts.append(f"{format_bytes(space['disk_bytes'])} on disk")
-        lines.append(Text(f"  {_short(space['name']) or '(all others)'}: {', '.join(facts)}"))
+        lines.append(
+            Text(f"  {_short(space['name']) or '(all without rules)'}: {', '.join(facts)}")
+        )
     rest = len(now["namespaces"]) - NAMESPACES_SHOWN
     if rest > 0:
         lines.append(Text(f"  {rest} more", "dim"))

@@ -30,6 +30,11 @@ def format_share(share: float | None) -> str:
     return f"{min(percent, 99.9):.1f} %" if 0 < percent < 100 else f"{percent:.0f} %"
 
 
+def format_ms(milliseconds: float | None) -> str:
+    """``1.234`` is ``1.23 ms``."""
+    return NOTHING if milliseconds is None else f"{_three_digits(milliseconds)} ms"
+
+
 def format_ago(seconds: float) -> str:
     """``125`` is ``2 min``."""
     for unit_s, name in ((86_400, "d"), (3_600, "h"), (60, "min")):

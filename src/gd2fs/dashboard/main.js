@@ -2,7 +2,7 @@
 const REFRESH_MS = 2000;
 const LATE_MS = 6000; // then what is shown is said to be old
 
-const shape = { hasNvme: false, hasLatency: false, hasSpaceHits: false, atMs: 0 };
+const shape = { hasNvme: false, hasLatency: false, atMs: 0 };
 const points = [];
 const detail = new Detail();
 const open = (name) => detail.open(name, overview);
@@ -26,7 +26,7 @@ const throughputChart = new Chart(
 const hitsChart = new Chart(byId("chart-hits"), "Hit rate", [{ name: "hits", of: rates("hit_rate"), color: "c-read" }], share, 1);
 const latencyChart = new Chart(
   byId("chart-latency"),
-  "Latency",
+  "Latency of reads",
   [
     { name: "P50", of: (point) => point.latency?.p50_ms, color: "c-read" },
     { name: "P95", of: (point) => point.latency?.p95_ms, color: "c-third" },
@@ -81,13 +81,13 @@ function signIn(error) {
 function show() {
   byId("main").hidden = false;
   shape.hasNvme = overview.total.counts.nvme_bytes > 0;
-  shape.hasLatency = Boolean(overview.total.latency);
-  shape.hasSpaceHits = overview.namespaces.some((space) => space.rates);
+  const latency = overview.total.latency?.read;
+  shape.hasLatency = shape.hasLatency || Boolean(latency); // once there, it stays
   shape.atMs = overview.at_ms;
-  remember();
+  remember(latency);
   showHead();
   showProblems(overview.problems);
-  showTiles(overview, overview.total.latency);
+  showTiles(overview, latency, shape.hasLatency);
   showCharts();
   showNodes();
   spacesTable.show(overview.namespaces);
@@ -98,8 +98,8 @@ function show() {
   document.documentElement.dataset.at = overview.at_ms; // for who waits for the next one
 }
 
-function remember() {
-  const { rates: now, latency } = overview.total;
+function remember(latency) {
+  const { rates: now } = overview.total;
   points.push({ atS: overview.at_ms / 1000, rates: now, latency });
   while (points[0].atS < overview.at_ms / 1000 - CHART_S) points.shift();
 }

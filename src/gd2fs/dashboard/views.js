@@ -65,7 +65,7 @@ function nodeColumns(shape, open) {
     counted("Read", rates("read_bytes_per_s"), rate),
     counted("Written", rates("written_bytes_per_s"), rate, "num middle"),
     counted("Hits", rates("hit_rate"), share, "num middle"),
-    { ...counted("P99", (node) => node.latency?.p99_ms, milliseconds, "num low"), isThere: () => shape.hasLatency },
+    { ...counted("P99", (node) => node.latency?.read?.p99_ms, milliseconds, "num low"), isThere: () => shape.hasLatency },
     counted("Requests/s", rates("requests_per_s"), count, "num low"),
     counted("Evicted", rates("evicted_bytes_per_s"), rate, "num low"),
     counted("To move", (node) => node.counts && node.counts.moves_left + node.counts.records_left, count, "num low"),
@@ -97,10 +97,10 @@ function showStateIn(cell, node) {
 
 // ---- the tiles ------------------------------------------------------------------------------------
 
-function showTiles(now, latency) {
+function showTiles(now, latency, hasLatency) {
   const { counts, rates, nodes, answering } = now.total;
   tell(byId("t-nodes"), answering, count(answering));
-  say(byId("t-nodes-of"), `of ${count(nodes)} answer`);
+  say(byId("t-nodes-of"), `of ${count(nodes)}`);
   byId("t-nodes").classList.toggle("bad", answering < nodes);
   say(byId("t-states"), statesOf(now.nodes));
   mark(byId("t-states"), "title", byId("t-states").textContent);
@@ -118,10 +118,9 @@ function showTiles(now, latency) {
   tell(byId("t-requests"), rates?.requests_per_s, perSecond(rates?.requests_per_s));
   tell(byId("t-evicted"), rates?.evicted_bytes_per_s, rate(rates?.evicted_bytes_per_s));
   showSums(counts);
-  byId("latency-tile").hidden = !latency;
-  if (!latency) return;
-  tell(byId("t-p99"), latency.p99_ms, milliseconds(latency.p99_ms));
-  say(byId("t-p50"), `P50 ${milliseconds(latency.p50_ms)}, P95 ${milliseconds(latency.p95_ms)}`);
+  byId("latency-tile").hidden = !hasLatency;
+  tell(byId("t-p99"), latency?.p99_ms, milliseconds(latency?.p99_ms));
+  say(byId("t-p50"), `P50 ${milliseconds(latency?.p50_ms)}`);
 }
 
 function perSecond(number) {
@@ -176,13 +175,14 @@ function spaceColumns(shape) {
       isName: true,
       className: "name",
       show: (cell, space) => {
-        say(cell, space.name || "(all others)");
+        say(cell, space.name || "(all without rules)");
         mark(cell, "title", cell.textContent);
       },
     },
     counted("Memory", (space) => space.memory_bytes, bytes),
     { ...counted("On disk", (space) => space.disk_bytes, bytes), isThere: () => shape.hasNvme },
-    { ...counted("Hits", (space) => space.rates?.hit_rate, share), isThere: () => shape.hasSpaceHits },
+    counted("Hits", (space) => space.hit_rate, share),
+    counted("So far", (space) => ratio(space.hits, space.hits + space.misses), share, "num middle"),
     counted("Pinned", (space) => space.pinned_bytes, bytes, "num middle"),
     counted("Of its quota", quota, share, "num middle"),
   ];
