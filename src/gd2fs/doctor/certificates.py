@@ -14,6 +14,7 @@ from gd2fs.membership import parse_address
 
 DAY_S = 86_400
 SOON_DAYS = 30
+SYSTEM = "system"  # in place of a file: whom the system trusts
 TURNS_MAX = 8  # of a handshake; TLS 1.3 takes three
 # What X509_verify_cert says; the numbers are part of OpenSSL's interface.
 NOT_YET, EXPIRED = 9, 10
@@ -40,7 +41,10 @@ def verdict_on(cert: str, key: str, ca: str, host: str = "") -> Verdict:
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname = bool(host)
         client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        client.load_verify_locations(ca or cert)
+        if ca == SYSTEM:
+            client.load_default_certs()
+        else:
+            client.load_verify_locations(ca or cert)
         return _handshake(client, server, host)
     except ssl.SSLCertVerificationError as cause:
         return Verdict(cause.verify_code, cause.verify_message)
@@ -106,7 +110,9 @@ def certificate(subject: Subject) -> Iterator[Finding]:
     days = (own.end_s - subject.machine.clock()) / DAY_S
     text = f"{cert} expires in {days:.0f} days"
     yield ok(text) if days >= SOON_DAYS else warning(text, _renewal(EXPIRED))
-    trusted = verdict_on(cert_path, key_path, str(subject.machine.path(ca)) if ca else "")
+    trusted = verdict_on(
+        cert_path, key_path, str(subject.machine.path(ca)) if ca and ca != SYSTEM else ca
+    )
     if trusted.fault:
         fix = f"have it signed by whom {ca} is of, or give that one's certificate as `tls_ca`"
         yield error(f"{ca} does not vouch for {cert}: {trusted.fault}", fix)
