@@ -52,7 +52,7 @@ class TokenPlaces:
 
     def read(self) -> tuple[KnownToken, ...]:
         """All of them, those of the cluster first. Raises InvalidRequest."""
-        own = (self.token,) if self.token else ()
+        own: tuple[Token, ...] = (self.token,) if self.token else ()
         if self.token_file is not None:
             own = read_token_file(self.token_file)
         tenants = read_tenants(self.tenants) if self.tenants is not None else ()

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from gd2fs import _core
 from gd2fs.errors import GD2FSError, InvalidRequest
@@ -56,7 +57,7 @@ class StaticProvider:
         self._me = me
         self._peers = peers
         self._replicas = replicas
-        self._access = dict(access or {})
+        self._access: dict[str, Any] = dict(access or {})
         self._refusals: set[str] = set()  # that were told
         self._hash = list_hash(peers, replicas)
         self._is_stopping = threading.Event()
