@@ -227,13 +227,17 @@ class Tab:
         return float(self.value(f"document.querySelector({selector!r} + ' data').value"))
 
     def click(self, selector: str) -> None:
-        """With the mouse, where the middle of the element is."""
+        """With the mouse, where the middle of the element is, once nothing covers or moves it."""
         x, y = self.wait(
             f"""(() => {{
               const at = document.querySelector({selector!r});
               at.scrollIntoView({{ block: "center", behavior: "instant" }});
               const box = at.getBoundingClientRect();
-              return box.width ? [box.x + box.width / 2, box.y + box.height / 2] : null;
+              const middle = [box.x + box.width / 2, box.y + box.height / 2];
+              const isStill = `${{middle}}` === at.dataset.middle;
+              at.dataset.middle = middle;
+              return box.width && isStill && at.contains(document.elementFromPoint(...middle))
+                && !at.disabled ? middle : null;
             }})()"""
         )
         for kind in ("mousePressed", "mouseReleased"):
