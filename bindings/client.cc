@@ -282,19 +282,23 @@ class BoundClient {
   }
 
   CallPtr advise_memory(nb::bytes path, int wish, std::uint64_t offset, std::uint64_t length,
-                        std::uint32_t timeout_ms, std::uint64_t cookie) {
+                        std::uint64_t trace, std::uint32_t timeout_ms, std::uint64_t cookie) {
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.trace = trace;
     return begin({}, [&](Client& client, const Borrowed&) {
       return client.advise_memory(text_of(path), static_cast<MemoryWish>(wish & 3), offset, length,
-                                  options_of(timeout_ms, cookie));
+                                  options);
     });
   }
 
-  CallPtr advise_pages(nb::bytes name_space, nb::handle keys, int wish, std::uint32_t timeout_ms,
-                       std::uint64_t cookie) {
+  CallPtr advise_pages(nb::bytes name_space, nb::handle keys, int wish, std::uint64_t trace,
+                       std::uint32_t timeout_ms, std::uint64_t cookie) {
     const std::vector<std::string> names = copy_keys(keys);
+    CallOptions options = options_of(timeout_ms, cookie);
+    options.trace = trace;
     return begin({}, [&](Client& client, const Borrowed&) {
       return client.advise_pages(text_of(name_space), names, static_cast<MemoryWish>(wish & 3),
-                                 options_of(timeout_ms, cookie));
+                                 options);
     });
   }
 
@@ -491,9 +495,10 @@ void bind_views(nb::class_<BoundClient>& client) {
       .def("advise", &BoundClient::advise, nb::arg("path"), nb::arg("is_needed"),
            nb::arg("replicas"), nb::kw_only(), timeout_arg(), cookie_arg())
       .def("advise_memory", &BoundClient::advise_memory, nb::arg("path"), nb::arg("wish"),
-           nb::arg("offset"), nb::arg("length"), nb::kw_only(), timeout_arg(), cookie_arg())
+           nb::arg("offset"), nb::arg("length"), nb::kw_only(), nb::arg("trace") = 0,
+           timeout_arg(), cookie_arg())
       .def("advise_pages", &BoundClient::advise_pages, nb::arg("namespace"), nb::arg("keys"),
-           nb::arg("wish"), nb::kw_only(), timeout_arg(), cookie_arg())
+           nb::arg("wish"), nb::kw_only(), nb::arg("trace") = 0, timeout_arg(), cookie_arg())
       .def("view_page", &BoundClient::view_page, nb::arg("namespace"), nb::arg("key").none(),
            nb::kw_only(), nb::arg("is_verifying") = false, timeout_arg(), cookie_arg())
       .def("view_file", &BoundClient::view_file, nb::arg("path"), nb::arg("offset"),

@@ -45,6 +45,7 @@ bool Cutter::begins(std::size_t name_bytes, std::uint64_t body_bytes) {
 RpcRef Call::new_rpc(wire::Op op) const {
   auto rpc = std::make_shared<Rpc>(op, context_.operation, context_.deadline_ms);
   rpc->request.head.map_epoch = network().routes()->map.epoch;
+  rpc->request.head.trace = options().trace;
   return rpc;
 }
 

@@ -84,6 +84,7 @@ struct CallOptions {
   bool is_probe = false;      // exists, get: do not count as use
   bool is_announced = false;  // hand the finished operation out through `descriptor` and `finished`
   std::uint64_t cookie = 0;   // the caller's own, given back by `Operation::cookie`
+  std::uint64_t trace = 0;    // what it belongs to, as nodes tell of slow requests; 0: nothing
 };
 
 /// What a caller expects of a file. willneed: it will be read much. dontneed: not any more.

@@ -31,7 +31,7 @@ class Collector:
 class Desk:
     """Takes every advice."""
 
-    def take(self, advice):
+    def take(self, advice, trace):
         return {"started": len(advice.paths) + len(advice.keys)}
 
 

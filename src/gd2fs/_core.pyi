@@ -316,10 +316,12 @@ class Client:
         offset: int,
         length: int,
         *,
+        trace: int = 0,
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call:
-        """``wish``: 0 load, 1 shed, 2 pin, 3 unpin. ``length`` 0: to the end."""
+        """``wish``: 0 load, 1 shed, 2 pin, 3 unpin. ``length`` 0: to the end. ``trace``: of 64
+        bits; nodes tell it with slow requests."""
 
     def advise_pages(
         self,
@@ -327,6 +329,7 @@ class Client:
         keys: Sequence[Key],
         wish: int,
         *,
+        trace: int = 0,
         timeout_ms: int = 0,
         cookie: int = 0,
     ) -> Call: ...

@@ -30,6 +30,7 @@ from gd2fs.admin_guard import AdminGuard, caller_of, denied, visible_to
 from gd2fs.advice_desk import BODY_BYTES_MAX, AdviceDesk, is_allowed, parse_advice
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import parse_address
+from gd2fs.tracing import HEADER, TraceContext, TracedApp, Tracer
 
 STOP_S = 1.0  # what an open request gets to end in
 BACKLOG = 64
@@ -74,8 +75,10 @@ def make_app(
     desk: AdviceDesk,
     guard: AdminGuard,
     more: Sequence[Route] = (),
+    tracer: Tracer | None = None,
 ) -> Starlette:
     """Build the routes, and ``more``. ``why_not_ready`` is an empty text when the node serves."""
+    tracer = tracer or Tracer()
 
     def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -89,9 +92,9 @@ def make_app(
         return Response(metrics.render(seen), media_type=metrics.CONTENT_TYPE)
 
     async def advise(request: Request) -> Response:
-        return await _advise(request, desk)
+        return await _advise(request, desk, tracer)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/healthz", healthz),
             Route("/readyz", readyz),
@@ -100,9 +103,11 @@ def make_app(
             *more,
         ]
     )
+    app.add_middleware(TracedApp, tracer=tracer)
+    return app
 
 
-async def _advise(request: Request, desk: AdviceDesk) -> Response:
+async def _advise(request: Request, desk: AdviceDesk, tracer: Tracer) -> Response:
     body = b""
     async for part in request.stream():
         body += part
@@ -112,7 +117,12 @@ async def _advise(request: Request, desk: AdviceDesk) -> Response:
         advice = parse_advice(json.loads(body))
         if not is_allowed(advice, caller_of(request)):
             return denied(caller_of(request))
-        answer = await run_in_threadpool(desk.take, advice)
+        asker = TraceContext.parse(request.headers.get(HEADER))
+        names = len(advice.paths) + len(advice.keys)
+        with tracer.span(f"advice {advice.advice}", **{"gd2fs.names": names}) as own:
+            context = own or asker
+            trace = context.low_half if context else 0
+            answer = await run_in_threadpool(desk.take, advice, trace)
     except (ValueError, RecursionError, InvalidRequest) as error:
         return _refusal(400, f"{error}")
     except GD2FSError as error:

@@ -6,6 +6,7 @@ into memory before the engine asks for them. No byte of the cache passes through
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,8 @@ UNDER_WAY_MAX = 256  # calls that nobody waits for
 TIMEOUT_S_DEFAULT = 30.0
 TIMEOUT_S_MAX = 600.0
 RIGHT_FOR = {"willneed": "read", "dontneed": "write", "pin": "admin", "unpin": "admin"}
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,11 @@ class AdviceDesk:
         self._client: Client | None = None
         self._under_way: deque[Advised] = deque()
 
-    def take(self, advice: Advice) -> dict[str, Any]:
+    def take(self, advice: Advice, trace: int = 0) -> dict[str, Any]:
         """Begin it, and with ``wait`` see it to its end.
+
+        Args:
+            trace: What it belongs to; handed on to the nodes. 0: nothing.
 
         Returns:
             ``started``: how many names it is about; or ``bytes`` and ``missing`` names.
@@ -110,7 +116,13 @@ class AdviceDesk:
             InvalidRequest: A name is none, or more would be pinned than may be.
             Unavailable: No node, or not every node, answered in time.
         """
-        begun = self._begin(advice)
+        begun = self._begin(advice, trace)
+        log.debug(
+            "advice %s for %d names, trace %016x",
+            advice.advice,
+            len(advice.paths) + len(advice.keys),
+            trace,
+        )
         if not advice.wait:
             self._keep(begun)
             return {"started": len(advice.paths) + len(advice.keys)}
@@ -125,7 +137,7 @@ class AdviceDesk:
         if client:
             client.close()
 
-    def _begin(self, advice: Advice) -> list[Advised]:
+    def _begin(self, advice: Advice, trace: int) -> list[Advised]:
         client = self._connected()
         begun = []
         if advice.paths:
@@ -136,11 +148,14 @@ class AdviceDesk:
                     offset=advice.offset,
                     length=advice.length,
                     timeout_s=advice.timeout_s,
+                    trace=trace,
                 )
             )
         if advice.keys:
             pages = client.pages(advice.namespace)
-            begun.append(pages.fadvise(advice.keys, advice.advice, timeout_s=advice.timeout_s))
+            begun.append(
+                pages.fadvise(advice.keys, advice.advice, timeout_s=advice.timeout_s, trace=trace)
+            )
         return begun
 
     def _keep(self, begun: list[Advised]) -> None:

@@ -437,6 +437,7 @@ class Client:
         offset: int = 0,
         length: int = 0,
         timeout_s: float | None = None,
+        trace: int = 0,
     ) -> Advised:
         """Say which bytes of files shall be in the memory of their nodes, all owners at once.
 
@@ -450,6 +451,8 @@ class Client:
             offset: Where the range begins.
             length: Its bytes; 0: to the end of the file.
             timeout_s: Deadline of the whole.
+            trace: What it belongs to, the low 64 bits of a W3C trace id: nodes that take long for
+                it tell that with it. 0: nothing.
 
         Returns:
             What is under way: ``wait`` for it, look at its progress, or cancel it. Keep it for as
@@ -468,7 +471,7 @@ class Client:
         wish = wish_of(advice)
         timeout_ms = self._deadline(timeout_s).left_ms()
         calls = [
-            self._core.advise_memory(path, wish, offset, length, timeout_ms=timeout_ms)
+            self._core.advise_memory(path, wish, offset, length, trace=trace, timeout_ms=timeout_ms)
             for path in raw
         ]
         return Advised(advice, names, calls)

@@ -189,6 +189,14 @@ def check_timeout(timeout_s: float) -> float:
     return timeout_s
 
 
+def _is_traced(environment: Mapping[str, str]) -> bool:
+    """Does OpenTelemetry know where traces go?"""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(environment.get(name) for name in names)
+
+
 def _check_count(name: str, count: int, count_max: int) -> None:
     if not 1 <= count <= count_max:
         raise InvalidRequest(f"`{name}` is {count}", hint=f"give 1 to {count_max}")
@@ -262,6 +270,7 @@ class NodeConfig:
     nvme: Nvme = field(default_factory=Nvme)
     rules: RuleSet = field(default_factory=RuleSet)
     rule: str | None = None
+    is_traced: bool = False
     token_file: str | None = None
     token: Token | None = field(default=None, repr=False)
     tenants: str | None = None
@@ -376,6 +385,7 @@ class NodeConfig:
             nvme=_nvme(nvme, nvme_rate, nvme_write, nvme_keep),
             rules=rules or RuleSet(),
             rule=rule,
+            is_traced=_is_traced(environment),
             token_file=own_file,
             token=token,
             tenants=tenants,

@@ -42,6 +42,7 @@ from gd2fs.site_rule import RuleThread, load_rule
 from gd2fs.slow_log import SlowLog
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
+from gd2fs.tracing import Tracer
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
@@ -91,6 +92,7 @@ class Node:
         self._guard = guard or AdminGuard()
         self._tokens: TokenWatch | None = None
         self._slow_log = SlowLog(server)
+        self._tracer = Tracer.exporting(self.name) if config.is_traced else Tracer()
         self._is_stopping = False
 
     @classmethod
@@ -201,6 +203,7 @@ class Node:
             self._admin.stop()
         self._advice.close()
         self._overview.close()
+        self._tracer.stop()
         self._slow_log.stop()
         self.provider.leave()
         if self._state_directory:
@@ -232,7 +235,9 @@ class Node:
             )
             desk = OverviewDesk(self._overview.look)
             more = dashboard_routes(desk, self._client, Page.load(), self._guard)
-            app = make_app(collector, self.why_not_ready, self._advice, self._guard, more)
+            app = make_app(
+                collector, self.why_not_ready, self._advice, self._guard, more, self._tracer
+            )
             self._admin = AdminServer(app, self.config.admin)
         self.provider.join(self._server, self._moves_left)
 

@@ -144,7 +144,7 @@ class Pages:
         return await client._arun(self._steps.drop(keys, client._deadline(timeout_s)))
 
     def fadvise(
-        self, keys: Sequence[Key], advice: str, *, timeout_s: float | None = None
+        self, keys: Sequence[Key], advice: str, *, timeout_s: float | None = None, trace: int = 0
     ) -> Advised:
         """Say which pages shall be in the memory of their nodes. As ``Client.fadvise``.
 
@@ -152,12 +152,13 @@ class Pages:
             keys: Of whole pages, 1 to 65,536 of them.
             advice: ``willneed``, ``dontneed``, ``pin`` or ``unpin``.
             timeout_s: Deadline of the whole.
+            trace: As for ``Client.fadvise``.
 
         Raises:
             InvalidRequest: As for ``exists``, or a bad advice.
         """
         deadline = self._client._deadline(timeout_s)
-        call = self._steps.fadvise(keys, wish_of(advice), deadline)
+        call = self._steps.fadvise(keys, wish_of(advice), deadline, trace)
         return Advised(advice, list(keys), [call], is_batch=True)
 
     def sync(self, keys: Sequence[Key], *, timeout_s: float | None = None) -> list[str]:
@@ -265,8 +266,10 @@ class PageSteps:
             )
         return call.value
 
-    def fadvise(self, keys: Sequence[Key], wish: int, deadline: Deadline) -> _core.Call:
-        return self._core.advise_pages(self._namespace, keys, wish, timeout_ms=deadline.left_ms())
+    def fadvise(self, keys: Sequence[Key], wish: int, deadline: Deadline, trace: int) -> _core.Call:
+        return self._core.advise_pages(
+            self._namespace, keys, wish, trace=trace, timeout_ms=deadline.left_ms()
+        )
 
     def list(self, after: bytes, limit: int, deadline: Deadline) -> Steps[Listing[bytes]]:
         call = yield partial(

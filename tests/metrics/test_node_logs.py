@@ -82,7 +82,7 @@ def test_slow_requests_are_logged_with_what_they_belong_to(shared_node, logged, 
     with shared_node.client(transport="tcp", timeout_s=20) as client:
         pages = client.pages("slow")
         pages.put(["k"], [b"bytes"])
-        pages.fadvise(["k"], "willneed").wait()
+        pages.fadvise(["k"], "willneed", trace=0xABCDEF).wait()
         if is_told:
             wait_until(lambda: any("slow advise" in line for line in logged), "a slow advice")
     server.set_slow(1_000)
@@ -90,4 +90,4 @@ def test_slow_requests_are_logged_with_what_they_belong_to(shared_node, logged, 
 
     advised = [line for line in logged if "slow advise" in line]
     assert bool(advised) is is_told
-    assert all(line.endswith(" ms over tcp") for line in advised)
+    assert all(line.endswith("over tcp, trace 0000000000abcdef") for line in advised)
