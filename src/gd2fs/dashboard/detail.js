@@ -170,7 +170,7 @@ function confirmed(title, text, yes) {
     };
     byId("confirm-yes").onclick = () => end(true);
     byId("confirm-no").onclick = () => end(false);
-    dialog.onclose = () => end(false);
+    dialog.onclose = () => { if (!dialog.open) end(false); };  // the last question's comes late
     dialog.showModal();
     byId("confirm-no").focus();
   });
