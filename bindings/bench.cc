@@ -9,6 +9,7 @@
 #include "../core/bench/disk_reader.h"
 #include "../core/bench/raw_line.h"
 #include "../core/bench/raw_server.h"
+#include "../core/bench/sealer.h"
 #include "borrow.h"
 #include "fault.h"
 #include "gil.h"
@@ -212,6 +213,12 @@ void bind_bench(nb::module_& module) {
   bind_bare(module);
   bind_copier(module);
   bind_disk(module);
+  module.def(
+      "seal_rate",
+      [](const std::string& cipher, double seconds) {
+        return made([&] { return bench::seal_rate(cipher, seconds); });
+      },
+      nb::arg("cipher"), nb::arg("seconds"));
   module.def("gil_released_ns", &GilReleased::total_ns,
              "Nanoseconds that this thread's calls have spent without the interpreter's lock.");
 }

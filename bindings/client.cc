@@ -10,6 +10,7 @@
 #include "gil.h"
 #include "modules.h"
 #include "signals.h"
+#include "tls.h"
 
 namespace nb = nanobind;
 
@@ -61,7 +62,7 @@ class BoundClient {
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
               std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
               std::string congestion, std::size_t socket_buffer_bytes, const std::string& token,
-              const std::string& token_file) {
+              const std::string& token_file, const nb::dict& tls) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
     ClientOptions options;
@@ -76,6 +77,7 @@ class BoundClient {
     options.transport = *chosen;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
     options.token = token_of(token, token_file);
+    options.tls = tls_of(tls);
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -514,13 +516,13 @@ void bind_client(nb::module_& module) {
   client.def(
       nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
                std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
-               std::size_t, const std::string&, const std::string&>(),
+               std::size_t, const std::string&, const std::string&, const nb::dict&>(),
       nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
       nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
       nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
       nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
       nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes, nb::arg("token") = "",
-      nb::arg("token_file") = "");
+      nb::arg("token_file") = "", nb::arg("tls") = nb::dict());
   bind_pages(client);
   bind_files(client);
   bind_views(client);

@@ -19,6 +19,7 @@
 #include "modules.h"
 #include "signals.h"
 #include "tally.h"
+#include "tls.h"
 
 namespace nb = nanobind;
 
@@ -187,7 +188,7 @@ class BoundServer {
               const std::vector<Member>& members, bool is_judged, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
               const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir,
-              const std::vector<Known>& tokens) {
+              const std::vector<Known>& tokens, const nb::dict& tls) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -218,6 +219,7 @@ class BoundServer {
     options.store.tier = tier_of(nvme, nvme_bytes_per_s, nvme_write, nvme_keep);
     options.store.tier.disk.node_name = options.cluster + "/" + options.name;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
+    options.tls = tls_of(tls);
     auto result = start_without_gil(options);
     if (!result) {
       raise(FaultKind::invalid_request, result.error().message, result.error().hint);
@@ -427,6 +429,17 @@ class BoundServer {
     return server != nullptr && server->is_draining_wished();
   }
 
+  void reload_tls() {
+    const std::shared_ptr<Server> server = running();
+    const Error fault = [&] {
+      GilReleased released;
+      return server->reload_tls();
+    }();
+    if (!fault.message.empty()) raise(fault);
+  }
+
+  std::string tls_fault() const { return running()->tls_fault(); }
+
   void stop() {
     GilReleased released;
     std::shared_ptr<Server> stopping;
@@ -494,6 +507,9 @@ class BoundServer {
     dict["unjudged"] = counts.unjudged;
     dict["moved_bytes"] = counts.moved_bytes;
     dict["is_settled"] = counts.is_settled ? 1 : 0;
+    dict["tls_reloads"] = counts.tls.reloads;
+    dict["tls_reload_faults"] = counts.tls.reload_faults;
+    dict["tls_expires_s"] = counts.tls.expires_s;
     add_tier(dict, counts);
     return dict;
   }
@@ -569,7 +585,7 @@ void bind_server(nb::module_& module) {
                     const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
                     std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
                     const std::vector<Place>&, std::uint64_t, const std::string&,
-                    const std::string&, std::string, const std::vector<Known>&>(),
+                    const std::string&, std::string, const std::vector<Known>&, const nb::dict&>(),
            nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
            nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
            nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
@@ -581,7 +597,7 @@ void bind_server(nb::module_& module) {
            nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
            nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
            nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
-           nb::arg("tokens") = std::vector<Known>{})
+           nb::arg("tokens") = std::vector<Known>{}, nb::arg("tls") = nb::dict())
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
@@ -597,6 +613,8 @@ void bind_server(nb::module_& module) {
            nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},
            nb::arg("is_gap") = false)
       .def("set_lease", &BoundServer::set_lease, nb::arg("until_boottime_ms"))
+      .def("reload_tls", &BoundServer::reload_tls)
+      .def("tls_fault", &BoundServer::tls_fault)
       .def("set_rules", &BoundServer::set_rules, nb::arg("namespace"), nb::kw_only(),
            nb::arg("policy") = "lru", nb::arg("demote") = nb::none(), nb::arg("keep") = nb::none(),
            nb::arg("quota_bytes") = 0, nb::arg("disk_quota_bytes") = 0, nb::arg("ttl_s") = 0,

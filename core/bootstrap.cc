@@ -1,7 +1,6 @@
 #include "bootstrap.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -27,16 +26,17 @@ Error timeout_error(std::uint32_t connect_ms) {
           "check that a GD2FS node listens there and that no firewall drops its packets"};
 }
 
-/// A blocking conversation on one socket until a deadline.
+/// A blocking conversation on one channel until a deadline.
 class Conversation {
  public:
-  Conversation(int fd, std::int64_t until_ms, std::uint32_t connect_ms)
-      : fd_(fd), until_ms_(until_ms), connect_ms_(connect_ms) {}
+  Conversation(Channel channel, std::int64_t until_ms, std::uint32_t connect_ms)
+      : channel_(std::move(channel)), until_ms_(until_ms), connect_ms_(connect_ms) {}
 
   /// Nothing wrong: an empty message.
   Error say(wire::View bytes) {
     while (!bytes.empty()) {
-      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const iovec run{const_cast<std::byte*>(bytes.data()), bytes.size()};  // it is only read
+      const ssize_t sent = channel_.send(std::span(&run, 1));
       if (sent > 0) {
         bytes = bytes.subspan(static_cast<std::size_t>(sent));
       } else if (Error fault = wait(POLLOUT, sent); !fault.message.empty()) {
@@ -64,6 +64,8 @@ class Conversation {
     return frame;
   }
 
+  wire::View exporter() const noexcept { return channel_.exporter(); }
+
   static Error stranger() {
     return {"what answers there is not a GD2FS node of this version", "check host and port"};
   }
@@ -71,7 +73,7 @@ class Conversation {
  private:
   Error fill(wire::Bytes& bytes, std::size_t at) {
     while (at < bytes.size()) {
-      const ssize_t received = recv(fd_, bytes.data() + at, bytes.size() - at, 0);
+      const ssize_t received = channel_.receive(bytes.data() + at, bytes.size() - at);
       if (received > 0) {
         at += static_cast<std::size_t>(received);
       } else if (Error fault = wait(POLLIN, received); !fault.message.empty()) {
@@ -83,15 +85,25 @@ class Conversation {
 
   Error wait(short events, ssize_t answer) {
     const bool is_again = answer < 0 && (errno == EAGAIN || errno == EINTR);
-    if (!is_again) return {"the connection was closed", "look at the log of that node"};
-    pollfd watched{fd_, events, 0};
+    if (!is_again) return end();
+    if (!channel_.is_open()) events = POLLIN;  // what is to be said waits for the handshake
+    if (channel_.has_unsent()) events |= POLLOUT;
+    pollfd watched{channel_.fd(), events, 0};
     const std::int64_t left_ms = until_ms_ - now_ms();
     if (left_ms <= 0 || poll(&watched, 1, static_cast<int>(left_ms)) == 0)
       return timeout_error(connect_ms_);
     return {};
   }
 
-  int fd_;
+  Error end() const {
+    const tls::Fault fault = channel_.fault();
+    if (fault.cause == tls::Cause::nothing)
+      return {"the connection was closed", "look at the log of that node"};
+    const bool is_final = fault.cause != tls::Cause::handshake;
+    return {fault.message, fault.hint, is_final ? Status::denied : Status::unavailable};
+  }
+
+  Channel channel_;
   std::int64_t until_ms_;
   std::uint32_t connect_ms_;
 };
@@ -106,11 +118,11 @@ Result<wire::Map> greet(Conversation& with, wire::Hello hello, const TokenSource
   const auto terms = wire::decode_challenge(challenge->table);
   if (!terms || terms->version != wire::VERSION) return Conversation::stranger();
   frame.clear();
-  introduction.proof(frame, challenge->table);
+  introduction.proof(frame, challenge->table, with.exporter());
   if (Error fault = with.say(frame); !fault.message.empty()) return fault;
   auto welcome = with.hear(wire::Kind::welcome);
   if (!welcome) return welcome.error();
-  if (!introduction.takes_welcome(welcome->table))
+  if (!introduction.takes_welcome(welcome->table, with.exporter()))
     return Error{UNPROVEN_NODE, DENIED_HINT, Status::denied};
   auto answer = with.hear(wire::Kind::map);
   if (!answer) return answer.error();
@@ -119,26 +131,29 @@ Result<wire::Map> greet(Conversation& with, wire::Hello hello, const TokenSource
   return std::move(*map);
 }
 
-Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options,
-                      const wire::Hello& hello) {
+Result<wire::Map> ask(const tcp::Address& address, const ClientOptions& options, wire::Hello hello,
+                      std::unique_ptr<tls::Session> session) {
+  if (session != nullptr) hello.capabilities &= ~wire::SPLICE_HOLDS;
   const std::int64_t until_ms = now_ms() + options.connect_ms;
   auto socket =
       tcp::connect_within(address, nullptr, static_cast<int>(options.connect_ms), options.sockets);
   if (!socket) return socket.error();
-  Conversation conversation(socket->get(), until_ms, options.connect_ms);
+  Conversation conversation(Channel(std::move(*socket), std::move(session)), until_ms,
+                            options.connect_ms);
   return greet(conversation, hello, options.token);
 }
 
 }  // namespace
 
-bool say_after_greeting(int fd, const wire::Hello& hello, const TokenSourceRef& token,
+bool say_after_greeting(Channel channel, const wire::Hello& hello, const TokenSourceRef& token,
                         wire::View frame, std::uint32_t timeout_ms) {
-  Conversation conversation(fd, now_ms() + timeout_ms, timeout_ms);
+  Conversation conversation(std::move(channel), now_ms() + timeout_ms, timeout_ms);
   return static_cast<bool>(greet(conversation, hello, token)) &&
          conversation.say(frame).message.empty();
 }
 
-Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello) {
+Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& hello,
+                               const tls::ContextPtr& secured) {
   if (options.seeds.empty())
     return Error{"no node is named to connect to", "name at least one seed as `HOST:PORT`"};
   Error all;
@@ -162,8 +177,9 @@ Result<Bootstrapped> bootstrap(const ClientOptions& options, const wire::Hello& 
       continue;
     }
     for (const tcp::Address& address : *addresses) {
-      auto map = ask(address, options, hello);
-      if (map) return Bootstrapped{std::move(*map), tcp::host_text(address)};
+      auto session = secured == nullptr ? nullptr : secured->connect({target->host});
+      auto map = ask(address, options, hello, std::move(session));
+      if (map) return Bootstrapped{std::move(*map), tcp::host_text(address), target->host};
       note(seed, map.error());
     }
   }

@@ -18,6 +18,7 @@
 #include "kept_at.h"
 #include "token.h"
 #include "transport/tcp.h"
+#include "transport/tls.h"
 #include "view.h"
 #include "wire.h"
 
@@ -46,7 +47,9 @@ struct ClientOptions {
   bool is_verifying = true;
   Transport transport = Transport::automatic;
   tcp::SocketSettings sockets;
-  TokenSourceRef token;  // what it shows to nodes, which have to know it too; nothing: none
+  TokenSourceRef token;         // what it shows to nodes, which have to know it too; nothing: none
+  tls::Settings tls;            // of streams over TCP; Unix sockets never have it
+  tls::ContextPtr tls_context;  // inside a node: its own, instead
 };
 
 /// A piece of the caller's memory.

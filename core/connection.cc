@@ -1,7 +1,6 @@
 #include "connection.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,11 +27,11 @@ constexpr std::int64_t CLOSING_MS = 500;  // for a GOODBYE to be read
 
 }  // namespace
 
-Connection::Connection(Worker& worker, tcp::Descriptor socket, std::string host, std::uint64_t id)
+Connection::Connection(Worker& worker, Channel channel, std::string host, std::uint64_t id)
     : worker_(worker),
       node_(worker.node()),
-      socket_(std::move(socket)),
-      peer_(local::peer_of(socket_.get())),
+      channel_(std::move(channel)),
+      peer_(local::peer_of(fd())),
       by_(peer_ ? Transport::unix_socket : Transport::tcp),
       host_(std::move(host)),
       id_(id),
@@ -63,11 +62,15 @@ void Connection::on_events(std::uint32_t events) {
 bool Connection::turn(bool is_alone) {
   if (can_read_ || is_reading_) is_reading_ = read();
   if (phase_ == Phase::open) work();
-  if (phase_ != Phase::closed && can_write_ && sender_.has_work()) send(is_alone);
+  if (phase_ != Phase::closed && can_write_ && has_to_send()) send(is_alone);
   if (phase_ == Phase::closed) return false;
   const bool is_working = !small_requests_.empty() || receiver_.is_reserving();
   const bool can_work = phase_ == Phase::open && is_working && !sender_.is_full();
-  return is_reading_ || can_read_ || can_work || (can_write_ && sender_.has_work());
+  return is_reading_ || can_read_ || can_work || (can_write_ && has_to_send());
+}
+
+bool Connection::has_to_send() const noexcept {
+  return sender_.has_work() || channel_.has_unsent();
 }
 
 // ---- in ------------------------------------------------------------------------------
@@ -112,10 +115,7 @@ bool Connection::read_payload() {
     iovecs_.push_back(inlet_.room(DATA_ROOM_BYTES));
     wanted += iovecs_.back().iov_len;
   }
-  msghdr message{};
-  message.msg_iov = iovecs_.data();
-  message.msg_iovlen = iovecs_.size();
-  const ssize_t got = recvmsg(fd(), &message, MSG_DONTWAIT);
+  const ssize_t got = channel_.receive(iovecs_);
   if (received(got, wanted) != Io::some) return false;
   const std::size_t taken = std::min(static_cast<std::size_t>(got), payload);
   inlet_.filled(static_cast<std::size_t>(got) - taken);
@@ -123,13 +123,10 @@ bool Connection::read_payload() {
   return true;
 }
 
-/// How many of the next bytes of the socket are gone now. TCP drops them without touching memory;
-/// the
-/// scratch is there for whatever else a socket may do.
+/// How many of the next bytes of the stream are gone now.
 std::size_t Connection::throw_away(std::size_t bytes) {
-  const std::span<std::byte> scratch = worker_.scratch();
-  const std::size_t wanted = std::min(bytes, scratch.size());
-  const ssize_t got = recv(fd(), scratch.data(), wanted, MSG_TRUNC | MSG_DONTWAIT);
+  const std::size_t wanted = std::min(bytes, worker_.scratch().size());
+  const ssize_t got = channel_.discard(worker_.scratch().first(wanted));
   return received(got, wanted) == Io::some ? static_cast<std::size_t>(got) : 0;
 }
 
@@ -143,6 +140,7 @@ bool Connection::read_frames() {
   std::string reason;
   const auto frame = inlet_.next(is_stranger ? HELLO_BYTES_MAX : FRAME_BYTES_MAX, reason);
   if (!reason.empty()) {
+    if (is_stranger && inlet_.is_tls()) reason = "this node speaks no TLS: leave `--tls-ca` out";
     is_stranger ? refuse({Refusal::bad_hello, reason}) : fault(reason);
     return true;
   }
@@ -155,7 +153,7 @@ bool Connection::read_frames() {
                              : receiver_.is_expecting() ? DATA_ROOM_BYTES
                                                         : REQUEST_ROOM_BYTES;
   const iovec room = inlet_.room(wanted);
-  const ssize_t got = recv(fd(), room.iov_base, room.iov_len, MSG_DONTWAIT);
+  const ssize_t got = channel_.receive(room.iov_base, room.iov_len);
   if (received(got, room.iov_len) != Io::some) return false;
   inlet_.filled(static_cast<std::size_t>(got));
   return true;
@@ -165,12 +163,35 @@ bool Connection::read_frames() {
 /// behind it.
 Connection::Io Connection::received(std::int64_t bytes, std::size_t wanted) {
   if (bytes > 0) {
-    if (static_cast<std::size_t>(bytes) < wanted && !is_hung_up_) can_read_ = false;
+    const bool is_emptied = channel_.is_emptied(static_cast<std::size_t>(bytes), wanted);
+    if (is_emptied && !is_hung_up_) can_read_ = false;
     return Io::some;
   }
   if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     can_read_ = errno == EINTR;
     return Io::none;
+  }
+  if (channel_.is_tls()) return tls_ended();
+  close();
+  return Io::ended;
+}
+
+/// Who speaks no TLS is told so in plain words; else there is no way to tell it anything.
+Connection::Io Connection::tls_ended() {
+  const tls::Cause cause = channel_.fault().cause;
+  if (cause == tls::Cause::plaintext) {
+    channel_.speak_plainly();
+    refuse({Refusal::tls_required,
+            "this node speaks TLS only: give its authority as `--tls-ca` or "
+            "GD2FS_TLS_CA"});
+    return Io::none;
+  }
+  if (cause != tls::Cause::nothing && phase_ == Phase::open) {
+    Counters::add(node_.counters.protocol_faults);
+  } else if (cause != tls::Cause::nothing) {
+    const bool is_trust = cause == tls::Cause::certificate;
+    node_.counters.refuse(is_trust ? Refusal::tls_certificate : Refusal::tls_handshake);
+    phase_ = Phase::closing;
   }
   close();
   return Io::ended;
@@ -271,18 +292,24 @@ void Connection::tick(std::int64_t now_ms) {
     if (is_idle) goodbye("the stream was idle", wire::MORE);
   }
   if (phase_ == Phase::closing && now_ms > closing_ms_) close();
-  if (sender_.has_work()) worker_.make_ready(*this);
+  if (has_to_send()) worker_.make_ready(*this);
 }
 
 // ---- out -----------------------------------------------------------------------------
 
 void Connection::send(bool is_alone) {
   const std::size_t payload_max = is_alone ? PAYLOAD_BYTES_MAX : PAYLOAD_BYTES_SHARED;
-  const Outgoing::Sent sent = sender_.turn(fd(), payload_max, receiver_.bytes_received());
+  // What is sealed already goes first, and alone when nothing follows.
+  if (!channel_.flush()) {
+    if (errno != EAGAIN) return close();
+    can_write_ = false;
+    return;
+  }
+  const Outgoing::Sent sent = sender_.turn(channel_, payload_max, receiver_.bytes_received());
   for (const std::uint64_t request : sender_.ended()) took(request);
   if (sent == Outgoing::Sent::blocked) can_write_ = false;
   if (sent == Outgoing::Sent::broken) return close();
-  if (phase_ == Phase::closing && !sender_.has_work()) shutdown(fd(), SHUT_WR);
+  if (phase_ == Phase::closing && !has_to_send()) channel_.end_sending();
 }
 
 /// The kernel has the end of its answer.
@@ -318,6 +345,7 @@ void Connection::refuse(const Refused& refused) {
 /// not.
 void Connection::goodbye(const std::string& reason, std::uint8_t flags) {
   if (phase_ == Phase::closing || phase_ == Phase::closed) return;
+  const bool is_deaf = !channel_.is_open();  // there is no way to tell it
   sender_.abandon();
   receiver_.clear();
   small_requests_.clear();
@@ -325,6 +353,7 @@ void Connection::goodbye(const std::string& reason, std::uint8_t flags) {
   wire::encode_goodbye(sender_.replies().bytes, reason, flags);
   phase_ = Phase::closing;
   closing_ms_ = boottime_ms() + CLOSING_MS;
+  if (is_deaf) close();
 }
 
 void Connection::close() {
@@ -340,7 +369,7 @@ void Connection::close() {
   if (auto names = receiver_.take_staged(); !names.empty()) {
     worker_.janitor().writer_vanished(std::move(names));
   }
-  socket_.close();
+  channel_.close();
 }
 
 }  // namespace gd2fs::serve

@@ -18,7 +18,7 @@
 #include "receiver.h"
 #include "requests.h"
 #include "sender.h"
-#include "transport/tcp.h"
+#include "transport/channel.h"
 #include "transport/unix.h"
 
 namespace gd2fs::serve {
@@ -27,12 +27,12 @@ class Worker;
 
 class Connection {
  public:
-  Connection(Worker& worker, tcp::Descriptor socket, std::string host, std::uint64_t id);
+  Connection(Worker& worker, Channel channel, std::string host, std::uint64_t id);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  int fd() const noexcept { return socket_.get(); }
+  int fd() const noexcept { return channel_.fd(); }
   std::uint64_t id() const noexcept { return id_; }
   bool is_closed() const noexcept { return phase_ == Phase::closed; }
   bool is_ready = false;  // stands in the worker's list already
@@ -70,7 +70,9 @@ class Connection {
     Stop stop{};                             // nobody waits for it any more
   };
 
+  bool has_to_send() const noexcept;
   bool read();
+  Io tls_ended();
   bool read_payload();
   bool read_frames();
   std::size_t throw_away(std::size_t bytes);
@@ -127,7 +129,7 @@ class Connection {
 
   Worker& worker_;
   Node& node_;
-  tcp::Descriptor socket_;
+  Channel channel_;
   const std::optional<local::Peer> peer_;  // of a Unix socket
   const Transport by_;
   bool is_leasing_ = false;  // it has the arena mapped

@@ -8,9 +8,11 @@ namespace gd2fs::serve {
 void Connection::handle_hello(const Inlet::Frame& frame) {
   if (const auto refused = greeting_->take_hello(frame)) return refuse(*refused);
   const wire::Hello& hello = greeting_->said();
-  const bool is_splicing = node_.splice_fault.empty();
+  // What is sealed is a copy already.
+  const bool is_splicing = node_.splice_fault.empty() && !channel_.is_tls();
   if (is_splicing && (hello.capabilities & wire::SPLICE_HOLDS) != 0) sender_.allow_splice();
-  if (const auto refused = greeting_->challenge(sender_.replies().bytes, grant_arena()))
+  const std::uint64_t capabilities = grant_arena() | (is_splicing ? wire::SPLICE_HOLDS : 0);
+  if (const auto refused = greeting_->challenge(sender_.replies().bytes, capabilities))
     return refuse(*refused);
   phase_ = Phase::proof;
 }
@@ -27,7 +29,8 @@ std::uint64_t Connection::grant_arena() {
 
 void Connection::handle_proof(const Inlet::Frame& frame) {
   wire::Bytes& out = sender_.replies().bytes;
-  if (const auto refused = greeting_->take_proof(frame, out)) return refuse(*refused);
+  if (const auto refused = greeting_->take_proof(frame, out, channel_.exporter()))
+    return refuse(*refused);
   is_node_ = greeting_->said().stream_class == wire::StreamClass::node;
   token_ = greeting_->take_token();
   greeting_.reset();

@@ -58,7 +58,6 @@ wire::Challenge challenge_of(const Node& node) {
   challenge.node_id = node.id;
   challenge.boot = node.options.boot;
   challenge.map_epoch = node.view()->map.epoch;
-  challenge.capabilities = node.splice_fault.empty() ? wire::SPLICE_HOLDS : 0;
   // Nothing travels before the rule has spoken.
   if (node.judge.is_sitting()) challenge.eager_bytes_max = 0;
   challenge.hold_bytes_max = node.hold_budget.stream_bytes_max;
@@ -111,7 +110,7 @@ std::uint64_t Greeting::arena_rights(const std::optional<local::Peer>& peer) con
 
 std::optional<Refused> Greeting::challenge(wire::Bytes& out, std::uint64_t capabilities) {
   wire::Challenge challenge = challenge_of(node_);
-  challenge.capabilities |= capabilities;
+  challenge.capabilities = capabilities;
   if (!draw(challenge.nonce))
     return Refused{Refusal::bad_hello, "this node has no random numbers now"};
   const std::size_t at = out.size();

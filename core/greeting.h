@@ -33,7 +33,7 @@ class Greeting {
   /// this host, which could read the node's memory anyway, with a token for every namespace.
   /// `peer`: nothing when it is no Unix socket.
   std::uint64_t arena_rights(const std::optional<local::Peer>& peer) const;
-  /// Appends the CHALLENGE; `capabilities` beside those that every stream gets.
+  /// Appends the CHALLENGE.
   std::optional<Refused> challenge(wire::Bytes& out, std::uint64_t capabilities);
   /// Appends the WELCOME. `exporter`: what ties it to the secured connection below, if there is
   /// one.

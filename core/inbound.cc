@@ -1,7 +1,5 @@
 #include "inbound.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -34,26 +32,26 @@ Inbound::Inbound(Receiver& receiver, bool is_verifying)
   runs_.reserve(RUNS_MAX + 1);
 }
 
-Inbound::Progress Inbound::receive(int fd, std::size_t bytes_max) {
+Inbound::Progress Inbound::receive(Channel& channel, std::size_t bytes_max) {
   const std::uint64_t until = consumed_ + bytes_max;
   for (std::size_t steps = 0; steps < STEPS_MAX && consumed_ < until; ++steps) {
-    const Progress progress = step(fd);
+    const Progress progress = step(channel);
     if (progress != Progress::more) return progress;
   }
   return Progress::more;
 }
 
-Inbound::Progress Inbound::step(int fd) {
+Inbound::Progress Inbound::step(Channel& channel) {
   switch (part_) {
-    case Part::header: return take_header(fd);
-    case Part::table: return take_table(fd);
-    case Part::payload: return take_payload(fd);
+    case Part::header: return take_header(channel);
+    case Part::table: return take_table(channel);
+    case Part::payload: return take_payload(channel);
   }
   return Progress::broken;
 }
 
 /// Until `bytes` bytes are staged. `more`: they are.
-Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
+Inbound::Progress Inbound::stage(Channel& channel, std::size_t bytes) {
   if (begin_ + bytes + READ_AHEAD_BYTES > staging_.size()) {
     std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);  // within staging_
     end_ -= begin_;
@@ -63,7 +61,7 @@ Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
   }
   while (end_ - begin_ < bytes) {
     const std::size_t room = begin_ + bytes + READ_AHEAD_BYTES - end_;
-    const ssize_t received = receive_staged(fd, room);
+    const ssize_t received = receive_staged(channel, room);
     if (received > 0) end_ += static_cast<std::size_t>(received);
     if (const Progress progress = progress_of(received); progress != Progress::more)
       return progress;
@@ -71,10 +69,10 @@ Inbound::Progress Inbound::stage(int fd, std::size_t bytes) {
   return Progress::more;
 }
 
-ssize_t Inbound::receive_staged(int fd, std::size_t room) {
+ssize_t Inbound::receive_staged(Channel& channel, std::size_t room) {
   std::byte* const into = staging_.data() + end_;
-  if (is_expecting_descriptor_) return local::receive_with(fd, into, room, descriptor_);
-  return recv(fd, into, room, 0);
+  if (is_expecting_descriptor_) return local::receive_with(channel.fd(), into, room, descriptor_);
+  return channel.receive(into, room);
 }
 
 void Inbound::count_leased(std::uint64_t bytes, std::uint64_t corrupt_blocks) noexcept {
@@ -83,8 +81,8 @@ void Inbound::count_leased(std::uint64_t bytes, std::uint64_t corrupt_blocks) no
   reference_end_ = consumed_;
 }
 
-Inbound::Progress Inbound::take_header(int fd) {
-  if (const Progress progress = stage(fd, HEADER_BYTES); progress != Progress::more)
+Inbound::Progress Inbound::take_header(Channel& channel) {
+  if (const Progress progress = stage(channel, HEADER_BYTES); progress != Progress::more)
     return progress;
   const auto header = wire::decode_header(staged().first(HEADER_BYTES));
   if (!header) return Progress::broken;
@@ -93,9 +91,9 @@ Inbound::Progress Inbound::take_header(int fd) {
   return Progress::more;
 }
 
-Inbound::Progress Inbound::take_table(int fd) {
+Inbound::Progress Inbound::take_table(Channel& channel) {
   const std::size_t bytes = HEADER_BYTES + header_.table_bytes;
-  if (const Progress progress = stage(fd, bytes); progress != Progress::more) return progress;
+  if (const Progress progress = stage(channel, bytes); progress != Progress::more) return progress;
   const wire::View head = staged().first(HEADER_BYTES);
   const wire::View table = staged().subspan(HEADER_BYTES, header_.table_bytes);
   if (!wire::check_matches(head, table)) return Progress::broken;
@@ -131,10 +129,10 @@ void Inbound::begin_piece(const Rpc& rpc) {
   unhashed_ = rpc.bodies[pieces_.pieces[piece_].item].cursor;
 }
 
-Inbound::Progress Inbound::take_payload(int fd) {
+Inbound::Progress Inbound::take_payload(Channel& channel) {
   const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
   if (!rpc) return Progress::broken;
-  if (*rpc == nullptr) return discard(fd);
+  if (*rpc == nullptr) return discard(channel);
   const bool is_to_the_end = plan(**rpc);
   if (begin_ != end_) {
     advance(**rpc, take_staged());
@@ -142,10 +140,7 @@ Inbound::Progress Inbound::take_payload(int fd) {
   }
   begin_ = end_ = 0;
   if (is_to_the_end) runs_.push_back({staging_.data(), READ_AHEAD_BYTES});
-  msghdr message{};
-  message.msg_iov = runs_.data();
-  message.msg_iovlen = runs_.size();
-  const ssize_t received = recvmsg(fd, &message, 0);
+  const ssize_t received = channel.receive(runs_);
   if (received <= 0) return progress_of(received);
   const std::size_t bytes = std::min(static_cast<std::size_t>(received), runs_bytes_);
   end_ = static_cast<std::size_t>(received) - bytes;
@@ -188,13 +183,12 @@ std::size_t Inbound::take_staged() {
   return taken;
 }
 
-Inbound::Progress Inbound::discard(int fd) {
+Inbound::Progress Inbound::discard(Channel& channel) {
   std::size_t bytes = std::min(end_ - begin_, payload_left_);
   begin_ += bytes;
   if (bytes == 0) {
-    // The kernel drops the bytes: the memory only says how many there may be.
     const std::size_t bytes_max = std::min(payload_left_, staging_.size());
-    const ssize_t received = recv(fd, staging_.data(), bytes_max, MSG_TRUNC);
+    const ssize_t received = channel.discard(std::span(staging_).first(bytes_max));
     if (received <= 0) return progress_of(received);
     bytes = static_cast<std::size_t>(received);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc.h"
+#include "transport/channel.h"
 
 namespace gd2fs {
 
@@ -27,7 +28,7 @@ class Inbound {
   Inbound(Receiver& receiver, bool is_verifying);
 
   /// Receives until nothing is there, or about `bytes_max` were taken.
-  Progress receive(int fd, std::size_t bytes_max);
+  Progress receive(Channel& channel, std::size_t bytes_max);
 
   /// This is a Unix socket: a descriptor may come along with bytes.
   void expect_descriptor() noexcept { is_expecting_descriptor_ = true; }
@@ -46,14 +47,14 @@ class Inbound {
  private:
   enum class Part { header, table, payload };
 
-  Progress step(int fd);
-  Progress stage(int fd, std::size_t bytes);
-  ssize_t receive_staged(int fd, std::size_t room);
-  Progress take_header(int fd);
-  Progress take_table(int fd);
+  Progress step(Channel& channel);
+  Progress stage(Channel& channel, std::size_t bytes);
+  ssize_t receive_staged(Channel& channel, std::size_t room);
+  Progress take_header(Channel& channel);
+  Progress take_table(Channel& channel);
   Progress begin_payload();
-  Progress take_payload(int fd);
-  Progress discard(int fd);
+  Progress take_payload(Channel& channel);
+  Progress discard(Channel& channel);
   bool plan(const Rpc& rpc);
   std::size_t take_staged();
   void advance(Rpc& rpc, std::size_t bytes);

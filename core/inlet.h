@@ -20,6 +20,11 @@ class Inlet {
 
   /// The next whole header and table. Nothing: more bytes are needed, or there is a `fault`.
   std::optional<Frame> next(std::size_t frame_bytes_max, std::string& fault);
+  /// What comes first is the handshake of TLS instead of a frame.
+  bool is_tls() const noexcept {
+    return buffered() > 1 && buffer_[begin_] == std::byte{22} &&
+           buffer_[begin_ + 1] == std::byte{3};
+  }
   /// Bytes that lie behind the last frame: its payload, or the next frame.
   std::size_t buffered() const noexcept { return end_ - begin_; }
   /// Moves buffered bytes out.

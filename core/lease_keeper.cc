@@ -48,13 +48,13 @@ void LeaseKeeper::detach() {
 
 /// Best effort: a node that does not listen has lost them, or finds out when this process ends.
 void LeaseKeeper::tell_alone(const std::vector<std::uint64_t>& leases) const {
-  const tcp::Descriptor socket = local::connect_to(socket_name_);
+  tcp::Descriptor socket = local::connect_to(socket_name_);
   if (!socket) return;
   wire::Hello hello = hello_;
   hello.capabilities |= wire::SHM | wire::VIEW;
   wire::Bytes frame;
   wire::encode_release(frame, leases, 0);
-  say_after_greeting(socket.get(), hello, token_, frame, TELL_MS);
+  say_after_greeting(Channel(std::move(socket)), hello, token_, frame, TELL_MS);
 }
 
 }  // namespace gd2fs

@@ -213,6 +213,16 @@ Result<ArenaMapRef> Link::map_arena(const tcp::Descriptor& descriptor, std::uint
   return opened;
 }
 
+void Link::rename(std::vector<std::string> names) {
+  const std::lock_guard lock(mutex_);
+  names_ = std::move(names);
+}
+
+std::vector<std::string> Link::names() const {
+  const std::lock_guard lock(mutex_);
+  return names_;
+}
+
 std::vector<tcp::Address> Link::addresses() const {
   const std::lock_guard lock(mutex_);
   return addresses_;

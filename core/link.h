@@ -30,6 +30,7 @@ struct LinkOptions {
   std::string socket_name;  // of its Unix socket
   tcp::SocketSettings sockets;
   TokenSourceRef token;
+  tls::ContextPtr tls;  // nothing: streams travel as they are
 };
 
 class Link {
@@ -66,12 +67,15 @@ class Link {
   void look_now();
   /// Where the node is now. Connections that are up stay.
   void move_to(std::vector<tcp::Address> addresses);
+  /// Under TLS its certificate has to be of one of these, for connections from now on.
+  void rename(std::vector<std::string> names);
   /// How its streams reach the node now; of several kinds the best. `automatic`: none is up.
   Transport transport() const;
 
   // For its streams.
   const LinkOptions& options() const noexcept { return options_; }
   std::vector<tcp::Address> addresses() const;
+  std::vector<std::string> names() const;
   RpcRef take(bool is_bulk_welcome);
   bool is_waiting() const;
   bool wants_stream(std::size_t index, std::int64_t now) const;
@@ -126,6 +130,7 @@ class Link {
 
   mutable std::mutex mutex_;  // Guards: all below. Never held in a callback or a system call.
   std::vector<tcp::Address> addresses_;
+  std::vector<std::string> names_;
   std::deque<RpcRef> small_;
   std::deque<RpcRef> bulk_;
   std::int64_t next_deadline_ms_ = NEVER_MS;  // or the next one is late before

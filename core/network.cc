@@ -106,6 +106,12 @@ Result<std::unique_ptr<Network>> Network::with_threads(const ClientOptions& opti
   if (!local) return local.error();
   auto network = std::make_unique<Network>(options);
   LinkOptions& links = network->link_options_;
+  links.tls = options.tls_context;
+  if (options.tls.is_on()) {
+    auto secured = tls::Context::open(options.tls);
+    if (!secured) return secured.error();
+    links.tls = std::move(*secured);
+  }
   links.hello = hello;
   links.hello.cluster = options.cluster;
   links.hello.capabilities = wire::SPLICE_HOLDS;
@@ -125,12 +131,13 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
   static_cast<void>(!getrandom(hello.client_id.data(), hello.client_id.size(), 0));
   auto network = with_threads(options, hello);
   if (!network) return network;
-  auto from = bootstrap(options, (*network)->link_options_.hello);
+  const LinkOptions& links = (*network)->link_options_;
+  auto from = bootstrap(options, links.hello, links.tls);
   if (!from) return from.error();
   if (Placement(from->map).is_empty())
     return Error{"no node belongs to cluster `" + options.cluster + "` now",
                  "wait until one has joined: `gd2fs cluster status` says so", Status::unavailable};
-  (*network)->begin(from->map, std::move(from->host));
+  (*network)->begin(from->map, std::move(from->host), std::move(from->name));
   return network;
 }
 
@@ -140,15 +147,16 @@ Result<std::unique_ptr<Network>> Network::open_within(const ClientOptions& optio
   hello.client_id = self;
   hello.stream_class = wire::StreamClass::node;
   auto network = with_threads(options, hello);
-  if (network) (*network)->begin(map, {});
+  if (network) (*network)->begin(map, {}, {});
   return network;
 }
 
-void Network::begin(const wire::Map& map, std::string seed_host) {
+void Network::begin(const wire::Map& map, std::string seed_host, std::string seed_name) {
   link_options_.hello.list_hash = map.list_hash;
   link_options_.hello.map_epoch = map.epoch;
   link_options_.on_map = [this](const wire::Map& newer) { take_map(newer); };
   seed_host_ = std::move(seed_host);
+  seed_name_ = std::move(seed_name);
   for (std::uint32_t at = 0; at < options_.io_threads; ++at)
     threads_.push_back(std::make_unique<IoThread>());
   take_map(map);
@@ -181,8 +189,10 @@ void Network::take_map(const wire::Map& map) {
 std::size_t Network::slot_of(const wire::MapNode& node) {
   const auto known = slots_.find(node.id);
   if (known == slots_.end()) return add_link(node);
-  std::vector<tcp::HostPort> hosts = hosts_of(parse_advertised(node.addresses).addresses);
+  const Advertised advertised = parse_advertised(node.addresses);
+  std::vector<tcp::HostPort> hosts = hosts_of(advertised.addresses);
   if (hosts == hosts_[known->second]) return known->second;
+  links_[known->second]->rename(names_of(advertised.name, hosts));
   hosts_[known->second] = std::move(hosts);
   look_up_soon(known->second);
   return known->second;
@@ -198,6 +208,18 @@ std::vector<tcp::HostPort> Network::hosts_of(const std::vector<std::string>& add
     hosts.push_back(std::move(*host));
   }
   return hosts;
+}
+
+/// Whose certificate the node shows: its own name's, or that of a place where the map says it is.
+std::vector<std::string> Network::names_of(const std::string& name,
+                                           const std::vector<tcp::HostPort>& hosts) const {
+  std::vector<std::string> names;
+  for (const tcp::HostPort& host : hosts) {
+    names.push_back(host.host);
+    if (host.host == seed_host_ && seed_name_ != seed_host_) names.push_back(seed_name_);
+  }
+  if (!name.empty()) names.push_back(name);
+  return names;
 }
 
 std::size_t Network::add_link(const wire::MapNode& node) {
@@ -217,8 +239,10 @@ std::size_t Network::add_link(const wire::MapNode& node) {
   const bool is_first = routes_ == nullptr;
   std::vector<tcp::Address> addresses;
   if (is_first || !has_names) addresses = resolve_all(hosts);
+  std::vector<std::string> names = names_of(advertised.name, hosts);
   links_.push_back(std::make_unique<Link>(std::move(advertised.name), std::move(addresses),
                                           std::move(options), threads_, slot, std::move(on_down)));
+  links_.back()->rename(std::move(names));
   slots_.emplace(node.id, slot);
   hosts_.push_back(std::move(hosts));
   if (!is_first && has_names) look_up_soon(slot);

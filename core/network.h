@@ -68,10 +68,12 @@ class Network {
  private:
   static Result<std::unique_ptr<Network>> with_threads(const ClientOptions& options,
                                                        const wire::Hello& hello);
-  void begin(const wire::Map& map, std::string seed_host);
+  void begin(const wire::Map& map, std::string seed_host, std::string seed_name);
   std::size_t slot_of(const wire::MapNode& node);
   std::size_t add_link(const wire::MapNode& node);
   std::vector<tcp::HostPort> hosts_of(const std::vector<std::string>& addresses) const;
+  std::vector<std::string> names_of(const std::string& name,
+                                    const std::vector<tcp::HostPort>& hosts) const;
   void look_up(std::size_t slot);
   void look_up_soon(std::size_t slot);
 
@@ -79,6 +81,7 @@ class Network {
   std::size_t stream_count_ = 1;
   LinkOptions link_options_;  // of every link, but for what is the node's own
   std::string seed_host_;     // stands for the wildcard addresses of the map
+  std::string seed_name_;     // the same as it was given
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::unique_ptr<IoThread> resolver_;  // asks the name service, which may take its time
   std::once_flag has_resolver_;

@@ -59,10 +59,11 @@ std::string disk_fault_of(const DiskCounts& counts) {
 
 }  // namespace
 
-Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
+Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured)
     : options(from),
       id(node_id(from.name)),
       store(std::move(opened)),
+      tls(std::move(secured)),
       splice_fault(try_splice(from, *store)),
       filling_bytes_max(filling_of_one(store->arena().bytes())),
       hold_budget(store->arena().bytes()),
@@ -70,7 +71,7 @@ Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened)
       records(RECORDS_MAX),
       tokens(from.tokens),
       own_token(std::make_shared<TokenSource>(tokens.own())),
-      peers(from.cluster, id, from.sockets, own_token),
+      peers(from.cluster, id, from.sockets, own_token, tls),
       lease(from.map.lease_ms > 0),
       record_service(records, lease, peers, {id, from.boot}, with_boot(from.map, id, from.boot)),
       move_bytes_per_s(from.move_bytes_per_s),
@@ -161,6 +162,7 @@ ServerCounts Node::counts() const {
   now.strangers = strangers.count();
   for (std::size_t at = 0; at < REFUSALS.size(); ++at)
     now.refused_for[at] = read(counters.refused_for[at]);
+  if (tls != nullptr) now.tls = tls->counts();
   return now;
 }
 

@@ -58,7 +58,7 @@ class Arrival;
 class Mover;
 
 struct Node {
-  Node(const ServerOptions& from, std::unique_ptr<Store> opened);
+  Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured = nullptr);
   ~Node();
 
   wire::NodeStatus status() const;
@@ -78,6 +78,7 @@ struct Node {
   const ServerOptions options;
   const NodeId id;
   const std::unique_ptr<Store> store;
+  const tls::ContextPtr tls;              // nothing: streams travel as they are
   const std::string splice_fault;         // why nothing is spliced; empty when it is
   const std::uint64_t filling_bytes_max;  // of one connection
   HoldBudget hold_budget;

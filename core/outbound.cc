@@ -1,7 +1,5 @@
 #include "outbound.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -20,6 +18,12 @@ constexpr std::size_t PIECES_MAX = ITEMS_MAX;
 static_assert(PIECES_MAX * (24 + 8) <= TABLE_BYTES_MAX);
 
 std::array<std::byte, ZEROS_BYTES> zeros{};
+
+/// What errno says of a channel that took nothing.
+Outbound::Progress fault_progress() {
+  const bool is_blocked = errno == EAGAIN || errno == EWOULDBLOCK;
+  return is_blocked ? Outbound::Progress::blocked : Outbound::Progress::closed;
+}
 
 }  // namespace
 
@@ -52,19 +56,15 @@ bool Outbound::is_empty() const noexcept {
   return run_ == runs_.size() && control_.empty() && uploads_.empty();
 }
 
-Outbound::Progress Outbound::send(int fd, std::uint64_t consumed) {
+Outbound::Progress Outbound::send(Channel& channel, std::uint64_t consumed) {
+  if (!channel.flush()) return fault_progress();
   while (run_ < runs_.size() || next_frame(consumed)) {
-    msghdr message{};
-    message.msg_iov = &runs_[run_];
-    message.msg_iovlen = std::min(runs_.size() - run_, RUNS_PER_SEND_MAX);
-    const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    const std::size_t count = std::min(runs_.size() - run_, RUNS_PER_SEND_MAX);
+    const ssize_t sent = channel.send(std::span(runs_).subspan(run_, count));
     if (sent >= 0) {
-      sent_bytes_ += static_cast<std::uint64_t>(sent);
       step_over(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return Progress::blocked;
     } else if (errno != EINTR) {
-      return Progress::closed;
+      return fault_progress();
     }
   }
   return Progress::drained;

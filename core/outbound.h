@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc.h"
+#include "transport/channel.h"
 
 namespace gd2fs {
 
@@ -28,9 +29,8 @@ class Outbound {
   /// its sums then refuse.
   void forget(std::uint64_t request);
   /// `consumed`: payload bytes received so far, told in every frame.
-  Progress send(int fd, std::uint64_t consumed);
+  Progress send(Channel& channel, std::uint64_t consumed);
   bool is_empty() const noexcept;
-  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }  // given to the system so far
 
  private:
   struct Upload {
@@ -56,7 +56,6 @@ class Outbound {
   std::size_t run_ = 0;              // of runs_: the first with bytes left
   std::uint64_t frame_request_ = 0;  // whose bodies runs_ points to; 0: nobody's
   wire::DataTable table_;
-  std::uint64_t sent_bytes_ = 0;
 };
 
 }  // namespace gd2fs

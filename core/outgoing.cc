@@ -1,7 +1,5 @@
 #include "outgoing.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -10,7 +8,6 @@
 namespace gd2fs::serve {
 namespace {
 
-constexpr std::size_t IOVECS_MAX = 1024;  // the kernel takes no more at once
 // Below these a copy is quicker than the handling of pages.
 constexpr std::size_t SPLICE_BYTES_MIN = 256 * KiB;
 constexpr std::size_t SPLICE_RUN_BYTES_MIN = 16 * KiB;    // on average
@@ -84,27 +81,24 @@ bool Outgoing::is_over() const noexcept {
   return left_at_ == left_.size() && (pipe_ == nullptr || pipe_->filled() == 0);
 }
 
-Outgoing::Sent Outgoing::send(int fd) {
+Outgoing::Sent Outgoing::send(Channel& channel) {
+  if (!channel.flush()) return errno == EAGAIN ? Sent::blocked : Sent::broken;
   while (!is_over()) {
     const bool is_in_splice = left_at_ >= splice_from_ && left_at_ < splice_to_;
     const bool is_in_pipe = pipe_ != nullptr && pipe_->filled() > 0;
-    const ssize_t moved = is_in_splice || is_in_pipe ? splice_some(fd) : copy_some(fd);
+    const ssize_t moved = is_in_splice || is_in_pipe ? splice_some(channel) : copy_some(channel);
     if (moved > 0 || (moved < 0 && errno == EINTR)) continue;
     return errno == EAGAIN || errno == EWOULDBLOCK ? Sent::blocked : Sent::broken;
   }
   return Sent::all;
 }
 
-ssize_t Outgoing::copy_some(int fd) {
+ssize_t Outgoing::copy_some(Channel& channel) {
   const std::size_t end = left_at_ < splice_from_ ? splice_from_ : left_.size();
-  msghdr message{};
-  message.msg_iov = &left_[left_at_];
-  message.msg_iovlen = std::min(end - left_at_, IOVECS_MAX);
-  const bool is_more = left_at_ + message.msg_iovlen < left_.size();
-  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (is_more ? MSG_MORE : 0);
+  const auto runs = std::span<const iovec>(left_).subspan(left_at_, end - left_at_);
   const ssize_t sent = descriptor < 0
-                           ? sendmsg(fd, &message, flags)
-                           : local::send_with(fd, message.msg_iov, message.msg_iovlen, descriptor);
+                           ? channel.send(runs, end < left_.size())
+                           : local::send_with(channel.fd(), runs.data(), runs.size(), descriptor);
   if (sent > 0) {
     descriptor = -1;
     advance(static_cast<std::size_t>(sent));
@@ -113,14 +107,14 @@ ssize_t Outgoing::copy_some(int fd) {
 }
 
 /// Keeps the pipe filled before it moves on: what is in it counts as sent in `left_` already.
-ssize_t Outgoing::splice_some(int fd) {
+ssize_t Outgoing::splice_some(Channel& channel) {
   if (pipe_->filled() == 0) {
     const auto runs = std::span<const iovec>(left_).subspan(left_at_, splice_to_ - left_at_);
     const ssize_t taken = pipe_->fill(runs);
     if (taken <= 0) return taken;
     advance(static_cast<std::size_t>(taken));
   }
-  return pipe_->drain(fd, left_at_ < left_.size());
+  return pipe_->drain(channel.fd(), left_at_ < left_.size());
 }
 
 void Outgoing::advance(std::size_t bytes) {

@@ -17,6 +17,7 @@
 
 #include "holds.h"
 #include "piece.h"
+#include "transport/channel.h"
 #include "transport/splice.h"
 #include "wire.h"
 
@@ -60,14 +61,14 @@ class Outgoing {
   void seal();
   bool is_sealed() const noexcept { return !left_.empty(); }
   /// Gives the kernel as much as it takes now.
-  Sent send(int fd);
+  Sent send(Channel& channel);
   void clear();
 
  private:
   bool is_worth_splicing() const noexcept;
   bool is_over() const noexcept;
-  ssize_t copy_some(int fd);
-  ssize_t splice_some(int fd);
+  ssize_t copy_some(Channel& channel);
+  ssize_t splice_some(Channel& channel);
   void advance(std::size_t bytes);
   void give_pipe();
 

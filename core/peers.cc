@@ -8,8 +8,8 @@ namespace {
 constexpr std::uint32_t CONNECT_MS = 500;
 constexpr std::uint32_t STREAMS = 2;
 
-ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets,
-                             TokenSourceRef token) {
+ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets, TokenSourceRef token,
+                             tls::ContextPtr secured) {
   ClientOptions options;
   options.cluster = std::move(cluster);
   options.io_threads = 1;
@@ -18,14 +18,16 @@ ClientOptions options_within(std::string cluster, tcp::SocketSettings sockets,
   options.transport = Transport::tcp;
   options.sockets = std::move(sockets);
   options.token = std::move(token);
+  options.tls_context = std::move(secured);
   return options;
 }
 
 }  // namespace
 
 Peers::Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets,
-             TokenSourceRef token)
-    : options_(options_within(std::move(cluster), std::move(sockets), std::move(token))),
+             TokenSourceRef token, tls::ContextPtr secured)
+    : options_(options_within(std::move(cluster), std::move(sockets), std::move(token),
+                              std::move(secured))),
       self_(self) {}
 
 Peers::~Peers() { close(); }

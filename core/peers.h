@@ -17,7 +17,8 @@ class Peers {
  public:
   /// Threads and connections are made when the first one is asked.
   /// `token`: what it shows to them.
-  Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets, TokenSourceRef token);
+  Peers(std::string cluster, const NodeId& self, tcp::SocketSettings sockets, TokenSourceRef token,
+        tls::ContextPtr secured = nullptr);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;

@@ -17,13 +17,13 @@ bool Sender::has_work() const noexcept {
 
 bool Sender::is_full() const noexcept { return replies_.bytes.size() >= REPLIES_BYTES_MAX; }
 
-Outgoing::Sent Sender::turn(int fd, std::size_t payload_max, std::uint64_t consumed) {
+Outgoing::Sent Sender::turn(Channel& channel, std::size_t payload_max, std::uint64_t consumed) {
   ended_.clear();
   if (!outgoing_.is_sealed()) {
     arena_frame_.empty() ? compose(payload_max, consumed) : compose_arena();
   }
   if (outgoing_.is_empty()) return Outgoing::Sent::all;
-  const Outgoing::Sent sent = outgoing_.send(fd);
+  const Outgoing::Sent sent = outgoing_.send(channel);
   if (sent == Outgoing::Sent::all) {
     ended_.swap(outgoing_.ends);
     outgoing_.clear();

@@ -39,7 +39,7 @@ class Sender {
   bool is_full() const noexcept;
 
   /// Sends one batch: what waits, and at most one DATA frame of at most `payload_max`.
-  Outgoing::Sent turn(int fd, std::size_t payload_max, std::uint64_t consumed);
+  Outgoing::Sent turn(Channel& channel, std::size_t payload_max, std::uint64_t consumed);
   /// Requests whose last byte the kernel has got in the last turn.
   std::span<const std::uint64_t> ended() const noexcept { return ended_; }
 

@@ -22,8 +22,8 @@ using serve::Node;
 using serve::Worker;
 
 struct Server::State {
-  explicit State(const ServerOptions& options, std::unique_ptr<Store> store)
-      : node(options, std::move(store)), janitor(node) {}
+  explicit State(const ServerOptions& options, std::unique_ptr<Store> store, tls::ContextPtr tls)
+      : node(options, std::move(store), std::move(tls)), janitor(node) {}
   ~State();
 
   Result<bool> listen();
@@ -61,11 +61,19 @@ std::string source_of(int fd, const tcp::Address& peer) {
   return tcp::host_text(network);
 }
 
-/// One line to someone who is not let in. Best effort: its socket buffer is empty, so this fits or
-/// nothing does.
-void turn_away(int fd, std::string_view reason) {
+// The record of TLS's alert internal_error, for who is turned away before its handshake.
+constexpr std::byte ALERT[] = {std::byte{21}, std::byte{3}, std::byte{3}, std::byte{0},
+                               std::byte{2},  std::byte{2}, std::byte{80}};
+
+/// One line to someone who is not let in; under TLS an alert. Best effort: its socket buffer is
+/// empty, so this fits or nothing does.
+void turn_away(int fd, std::string_view reason, bool is_tls) {
   wire::Bytes out;
-  wire::encode_goodbye(out, reason, wire::MORE);
+  if (is_tls) {
+    out.assign(std::begin(ALERT), std::end(ALERT));
+  } else {
+    wire::encode_goodbye(out, reason, wire::MORE);
+  }
   static_cast<void>(!send(fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
@@ -99,6 +107,9 @@ Result<bool> check(const ServerOptions& options) {
   if (Error fault = tcp::settings_fault(options.sockets); !fault.message.empty()) return fault;
   if (options.move_bytes_per_s == 0 || options.move_bytes_on_way == 0) {
     return Error{"no bytes may be moved between nodes", "choose 1 byte a second or more"};
+  }
+  if (options.tls.is_on() && options.tls.cert.empty()) {
+    return Error{"a node needs a certificate for TLS", "give `--tls-cert` and `--tls-key`"};
   }
   if (options.threads == 0 || options.threads > THREADS_MAX) {
     return Error{std::to_string(options.threads) + " threads",
@@ -185,9 +196,12 @@ void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
   const auto refusal = is_full ? Refusal::too_many : node.strangers.enter(host, boottime_ms());
   if (refusal) {
     node.counters.refuse(*refusal);
-    return turn_away(socket.get(), is_full                     ? FULL
-                                   : *refusal == Refusal::rate ? TOO_FAST
-                                                               : TOO_MANY);
+    const bool is_fast = *refusal == Refusal::rate;
+    return turn_away(socket.get(),
+                     is_full   ? FULL
+                     : is_fast ? TOO_FAST
+                               : TOO_MANY,
+                     node.tls != nullptr && !local::peer_of(socket.get()));
   }
   Counters::add(node.counters.accepted);
   const auto least = std::min_element(workers.begin(), workers.end(),
@@ -197,6 +211,12 @@ void Server::State::accepted(tcp::Descriptor socket, const tcp::Address& peer) {
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   if (auto checked = check(options); !checked) return checked.error();
+  tls::ContextPtr secured;
+  if (options.tls.is_on()) {
+    auto opened = tls::Context::open(options.tls);
+    if (!opened) return opened.error();
+    secured = std::move(*opened);
+  }
   StoreOptions store_options = options.store;
   store_options.cluster = options.cluster;
   store_options.node_name = options.name;
@@ -205,7 +225,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   if (!options.is_traceable) prctl(PR_SET_DUMPABLE, 0);
   auto store = Store::open(store_options);
   if (!store) return store.error();
-  auto state = std::make_unique<State>(options, std::move(*store));
+  auto state = std::make_unique<State>(options, std::move(*store), std::move(secured));
   state->recovery.arena = state->node.store->recovery();
   if (auto kept = restore_records(state->node, state->recovery.records); !kept) return kept.error();
   if (auto listening = state->listen(); !listening) return listening.error();
@@ -258,6 +278,14 @@ void Server::set_move_rate(std::uint64_t bytes_per_s) {
 
 void Server::set_nvme_rate(std::uint64_t bytes_per_s) {
   state_->node.store->set_disk_rate(bytes_per_s);
+}
+
+Error Server::reload_tls() {
+  return state_->node.tls == nullptr ? Error{} : state_->node.tls->reload();
+}
+
+std::string Server::tls_fault() const {
+  return state_->node.tls == nullptr ? "" : state_->node.tls->reload_fault();
 }
 
 Judge& Server::judge() { return state_->node.judge; }

@@ -23,6 +23,7 @@
 #include "tally.h"
 #include "token_book.h"
 #include "transport/tcp.h"
+#include "transport/tls.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -54,6 +55,7 @@ struct ServerOptions {
   StoreOptions store;
   std::uint32_t stop_write_ms = 30'000;  // at its end, for what is yet to be written to disk
   tcp::SocketSettings sockets;
+  tls::Settings tls;  // of all that is TCP: its streams, and those to other nodes
 };
 
 struct ServerCounts {
@@ -80,6 +82,7 @@ struct ServerCounts {
   std::uint64_t views = 0;          // looked at by readers now
   std::uint64_t view_bytes = 0;     // kept in place for them
   std::uint64_t bytes_leased = 0;   // of bytes_out: copied out of the arena by their readers
+  tls::Counts tls;
 };
 
 /// What is counted in more detail than ServerCounts: by namespace, op, transport, cause and peer.
@@ -138,6 +141,11 @@ class Server {
   void set_move_rate(std::uint64_t bytes_per_s);
   /// What is written to its disks takes at most; 0: no limit.
   void set_nvme_rate(std::uint64_t bytes_per_s);
+  /// Reads the files of TLS again now; streams that are there go on. A message: they are no use,
+  /// and the former ones stay.
+  Error reload_tls();
+  /// Why changed files were no use; empty when they were, or when there are none.
+  std::string tls_fault() const;
   /// Where requests about settings wait for an answer.
   Desk& settings_desk();
   /// Where offers wait for the site's rule.

@@ -110,8 +110,8 @@ std::vector<std::uint64_t> Stream::take_told() {
 // ---- losing --------------------------------------------------------------------------
 
 void Stream::close() {
-  if (socket_) thread_.forget(socket_.get());
-  socket_.close();
+  if (channel_) thread_.forget(channel_.fd());
+  channel_.close();
   arena_ = nullptr;  // a node that has ended gets its memory back
   asked_ms_ = doubted_ms_ = 0;
   state_ = State::idle;
@@ -308,7 +308,7 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
   if ((header.flags & wire::LAST) == 0) return true;
   // Once a node has hung up, wrong bytes say that its memory serves others by now, and nothing
   // about the copy that it keeps: the request is lost with the stream.
-  if (rpc != nullptr && rpc->has_corrupt() && tcp::has_hung_up(socket_.get())) return false;
+  if (rpc != nullptr && rpc->has_corrupt() && tcp::has_hung_up(channel_.fd())) return false;
   bulk_count_ -= found->second.bulk_bytes != 0 ? 1 : 0;
   bulk_bytes_ -= found->second.bulk_bytes;
   silence_.note(now_ms() - found->second.since_ms);
@@ -350,19 +350,19 @@ void Stream::acknowledge(std::uint64_t request, std::uint8_t flags) {
 }
 
 void Stream::flush() {
-  const Outbound::Progress progress = out_->send(socket_.get(), in_->consumed());
-  if (progress == Outbound::Progress::closed) return lose("the connection was closed");
-  const bool is_blocked = progress == Outbound::Progress::blocked;
+  const Outbound::Progress progress = out_->send(channel_, in_->consumed());
+  if (progress == Outbound::Progress::closed) return lose(end_reason());
+  const bool is_blocked = channel_.is_full();
   if (is_blocked == is_waiting_to_send_) return;
   is_waiting_to_send_ = is_blocked;
   const std::uint32_t events = is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  thread_.rewatch(socket_.get(), events, *this);
+  thread_.rewatch(channel_.fd(), events, *this);
 }
 
 void Stream::ready(std::uint32_t events) {
   if (state_ == State::idle) return;
   if (state_ == State::connecting) {
-    const int fault = tcp::connect_fault(socket_.get());
+    const int fault = tcp::connect_fault(channel_.fd());
     if (fault == 0) return begin_greeting();
     close();
     state_ = State::connecting;
@@ -370,14 +370,13 @@ void Stream::ready(std::uint32_t events) {
     return;
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-    const Inbound::Progress progress = in_->receive(socket_.get(), TURN_BYTES);
+    const Inbound::Progress progress = in_->receive(channel_, TURN_BYTES);
     hear(now_ms());
-    if (progress == Inbound::Progress::closed) return lose("the connection was closed");
+    if (progress == Inbound::Progress::closed) return lose(end_reason());
     if (progress == Inbound::Progress::broken) return lose("the node broke the protocol");
     const bool is_due = in_->consumed() - acknowledged_ >= ack_bytes_;
     if (is_due && in_->reference_end() > acknowledged_) acknowledge(0);
-    if (progress == Inbound::Progress::more && in_->has_staged())
-      thread_.post([this] { read_on(); });
+    if (progress == Inbound::Progress::more && has_buffered()) thread_.post([this] { read_on(); });
   }
   if (state_ == State::ready) take_work();
   flush();
@@ -386,7 +385,15 @@ void Stream::ready(std::uint32_t events) {
 /// The turn ended in the middle of what was read: perhaps the socket has nothing more to say.
 void Stream::read_on() {
   const bool is_open = state_ != State::idle && state_ != State::connecting;
-  if (is_open && in_->has_staged()) ready(EPOLLIN);
+  if (is_open && has_buffered()) ready(EPOLLIN);
+}
+
+/// There are bytes of which the system does not tell again.
+bool Stream::has_buffered() const { return in_->has_staged() || channel_.has_buffered(); }
+
+std::string Stream::end_reason() const {
+  const tls::Fault fault = channel_.fault();
+  return fault.cause == tls::Cause::nothing ? "the connection was closed" : fault.message;
 }
 
 // ---- time ----------------------------------------------------------------------------

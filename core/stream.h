@@ -80,6 +80,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void back_off(std::int64_t now);
   void connect_failed(const std::string& reason);
   void begin_greeting();
+  std::string end_reason() const;
   void begin_ready(const wire::Challenge& challenge);
   void take_work();
   bool is_to_ask_first(const Rpc& rpc, std::int64_t now) const;
@@ -96,6 +97,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void give_up_silent(std::int64_t now);
   std::int64_t expire_held(std::int64_t now);
   void read_on();
+  bool has_buffered() const;
   bool is_silent(std::int64_t now) const;
   std::int64_t ask_at_ms(const Pending& pending) const;
   std::int64_t watch_node(std::int64_t now);
@@ -106,7 +108,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   IoThread& thread_;
   const std::size_t index_;
   State state_ = State::idle;
-  tcp::Descriptor socket_;
+  Channel channel_;
   std::unique_ptr<Inbound> in_;
   std::unique_ptr<Outbound> out_;
   bool is_waiting_to_send_ = false;

@@ -49,10 +49,10 @@ bool Stream::try_unix(std::int64_t now) {
   if (!peer) return false;
   const bool is_trusted = peer->uid == geteuid() || peer->uid == 0;
   if (!is_trusted && options.transport == Transport::automatic) return false;
-  socket_ = std::move(socket);
+  channel_ = Channel(std::move(socket));
   is_unix_ = true;
   state_ = State::connecting;
-  thread_.watch(socket_.get(), EPOLLOUT, *this);
+  thread_.watch(channel_.fd(), EPOLLOUT, *this);
   return true;
 }
 
@@ -89,9 +89,9 @@ bool Stream::try_address(std::int64_t now) {
     const tcp::Address& to = candidates_[candidate_++ % candidates_.size()];
     auto socket = tcp::connect_start(to, local(), link_.options().sockets);
     if (!socket) continue;
-    socket_ = std::move(*socket);
+    channel_ = Channel(std::move(*socket));
     state_ = State::connecting;
-    thread_.watch(socket_.get(), EPOLLOUT, *this);
+    thread_.watch(channel_.fd(), EPOLLOUT, *this);
     return true;
   }
   return false;
@@ -118,8 +118,12 @@ void Stream::begin_greeting() {
   in_ = std::make_unique<Inbound>(receiver, link_.options().is_verifying);
   out_ = std::make_unique<Outbound>(PAYLOAD_BYTES_MAX);
   is_waiting_to_send_ = false;
-  thread_.rewatch(socket_.get(), EPOLLIN, *this);
+  thread_.rewatch(channel_.fd(), EPOLLIN, *this);
   wire::Hello hello = link_.options().hello;
+  if (link_.options().tls != nullptr && !is_unix_) {
+    channel_.begin_tls(link_.options().tls->connect(link_.names()));
+    hello.capabilities &= ~wire::SPLICE_HOLDS;  // what comes sealed is a copy
+  }
   if (is_unix_) {
     in_->expect_descriptor();
     out_->join_small();
@@ -139,11 +143,11 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
       return false;
     if (!take_challenge(*challenge)) return false;
     state_ = State::proving;
-    introduction_->proof(out_->control(), table);
+    introduction_->proof(out_->control(), table, channel_.exporter());
     return true;
   }
   if (header.kind == wire::Kind::welcome && state_ == State::proving) {
-    if (!introduction_->takes_welcome(table)) {
+    if (!introduction_->takes_welcome(table, channel_.exporter())) {
       goodbye_ = UNPROVEN_NODE;
       return false;
     }
@@ -156,7 +160,7 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
 
 bool Stream::take_challenge(const wire::Challenge& challenge) {
   challenge_ = challenge;
-  const auto peer = is_unix_ ? local::peer_of(socket_.get()) : std::nullopt;
+  const auto peer = is_unix_ ? local::peer_of(channel_.fd()) : std::nullopt;
   const bool is_other_user = peer && peer->uid != geteuid();
   // No node shares its memory with another user: who offers that may change it under the reader.
   if (!wants_shm() || is_other_user) challenge_.capabilities &= ~(wire::SHM | wire::VIEW);

@@ -54,8 +54,8 @@ void Stream::look() {
 /// Bytes that get through say that the path works, as long as more are on their way: the last ones
 /// may be just the question for a word.
 void Stream::note_sent(std::int64_t now) {
-  const std::uint64_t waiting = tcp::unacknowledged_bytes(socket_.get());
-  const std::uint64_t reached = out_->sent_bytes() - std::min(waiting, out_->sent_bytes());
+  const std::uint64_t waiting = channel_.unreached_bytes();
+  const std::uint64_t reached = channel_.sent_bytes() - std::min(waiting, channel_.sent_bytes());
   if (reached > reached_bytes_ && (waiting != 0 || !out_->is_empty())) sent_ms_ = now;
   reached_bytes_ = reached;
 }
@@ -79,14 +79,13 @@ std::int64_t Stream::watch_silence(std::int64_t now) {
   }
   if (now < doubted_ms_ + step_ms) return doubted_ms_ + step_ms;
   // What this thread has had no time to read is no silence.
-  const bool is_lost =
-      link_.others_heard_since(index_, asked_ms_) && !tcp::has_bytes(socket_.get());
+  const bool is_lost = link_.others_heard_since(index_, asked_ms_) && !channel_.has_unread();
   if (is_lost) give_up_silent(now);
   return now + step_ms;
 }
 
 void Stream::give_up_silent(std::int64_t now) {
-  tcp::abandon(socket_);
+  channel_.abandon();
   close();
   back_off(now);
   link_.stream_lost(index_, "one of its paths has gone silent");
@@ -122,7 +121,7 @@ std::int64_t Stream::watch_node(std::int64_t now) {
   if (now < silent_at) return silent_at;
   // What this thread has had no time to read is no silence.
   const bool is_node = !link_.others_heard_since(index_, quiet_since);
-  if (is_node && !tcp::has_bytes(socket_.get())) link_.node_silent();
+  if (is_node && !channel_.has_unread()) link_.node_silent();
   return now + SILENT_MS / 2;
 }
 

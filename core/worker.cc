@@ -93,7 +93,10 @@ void Worker::adopt(tcp::Descriptor socket, std::string host) {
 
 void Worker::open(tcp::Descriptor socket, std::string host) {
   const std::uint64_t id = next_id_++;
-  auto connection = std::make_unique<Connection>(*this, std::move(socket), std::move(host), id);
+  const bool is_local = local::peer_of(socket.get()).has_value();  // never leaves this machine
+  auto session = node_.tls == nullptr || is_local ? nullptr : node_.tls->accept();
+  auto connection = std::make_unique<Connection>(
+      *this, Channel(std::move(socket), std::move(session)), std::move(host), id);
   constexpr std::uint32_t EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   if (!watch(connection->fd(), EVENTS, id)) {
     load_.fetch_sub(1, std::memory_order_relaxed);

@@ -11,6 +11,8 @@ import pytest
 
 from gd2fs import Client
 from gd2fs.testing import LocalNodes
+from gd2fs.testing.certificates import Certificates
+from gd2fs.tls import Tls
 
 # Started in the background a shell has it ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,6 +59,28 @@ def unix_client(three_nodes: LocalNodes) -> Iterator[Client]:
 @pytest.fixture(scope="session")
 def tcp_client(three_nodes: LocalNodes) -> Iterator[Client]:
     with three_nodes.client(timeout_s=TIMEOUT_S, transport="tcp") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """`ca`, and `node` for loopback, signed by it."""
+    made = Certificates(tmp_path_factory.mktemp("certificates"))
+    made.add("node")
+    return made
+
+
+@pytest.fixture(scope="session")
+def tls_client(certificates: Certificates) -> Iterator[Client]:
+    """Of three nodes under TLS that want a certificate of their clients."""
+    cert, key, ca = (certificates.path(file) for file in ("node.crt", "node.key", "ca.crt"))
+    settings = Tls(cert=cert, key=key, ca=ca, clients="required").native()
+    with (
+        LocalNodes(3, tls=settings) as nodes,
+        nodes.client(
+            timeout_s=TIMEOUT_S, transport="tcp", tls_ca=ca, tls_cert=cert, tls_key=key
+        ) as client,
+    ):
         yield client
 
 

@@ -185,6 +185,16 @@ Error fill_sockets(tcp::SocketSettings& sockets) {
   return {};
 }
 
+void fill_tls(tls::Settings& tls) {
+  const auto fill = [](const char* variable, std::string& text) {
+    if (const char* const given = std::getenv(variable)) text = given;
+  };
+  fill("GD2FS_TLS_CA", tls.ca);
+  fill("GD2FS_TLS_CERT", tls.cert);
+  fill("GD2FS_TLS_KEY", tls.key);
+  fill("GD2FS_TLS_NAME", tls.name);
+}
+
 }  // namespace
 
 Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
@@ -194,6 +204,10 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_transport(out); !fault.message.empty()) return fault;
   if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
   if (Error fault = fill_token(out); !fault.message.empty()) return fault;
+  fill_tls(out.tls);
+  if (out.tls.is_on() && out.tls.ca.empty())
+    return fault_of("GD2FS_TLS_CA is missing: without it there is no TLS",
+                    "name the file of who signs the nodes' certificates");
   if (options.cluster_id == nullptr || *options.cluster_id == '\0')
     return fault_of("cluster_id names no cluster",
                     "give the name that its nodes were started with");

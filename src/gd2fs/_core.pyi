@@ -7,7 +7,7 @@ but ``COOKIE_WAITED`` does not: with it the interpreter's lock stays free for th
 operation, or until its end, for a caller that waits for it anyway.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gd2fs.buffers import PageSources, PageTargets, Source, Sources, Target, Targets
@@ -176,6 +176,7 @@ class Client:
         socket_buffer_bytes: int = ...,
         token: str = "",
         token_file: str = "",
+        tls: Mapping[str, object] = ...,
     ) -> None: ...
     def get_pages(
         self,
@@ -403,9 +404,11 @@ class Server:
         tokens: What streams have to prove: name, SHA-256 of the secret, ``read``, ``write``,
             ``admin`` or ``cluster``, namespaces (none: all). Without any everybody may do
             everything.
+        tls: PEM files ``cert`` and ``key``, ``ca``, a ``name`` (texts), and
+            ``are_clients_required``; without any of it TCP is not secured.
 
     Raises:
-        InvalidRequest: The arena, an address or the log of records cannot be had.
+        InvalidRequest: The arena, an address, a certificate or the log of records cannot be had.
     """
 
     def __init__(
@@ -439,6 +442,7 @@ class Server:
         nvme_keep: str = "inclusive",
         state_dir: str = "",
         tokens: Sequence[tuple[str, bytes, str, Sequence[str]]] = ...,
+        tls: Mapping[str, object] = ...,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -513,6 +517,12 @@ class Server:
 
     def set_lease(self, until_boottime_ms: int) -> None:
         """Answer about records of files before this time of CLOCK_BOOTTIME; 0: not any more."""
+
+    def reload_tls(self) -> None:
+        """Read the files of TLS again now. Raises InvalidRequest when they are no use."""
+
+    def tls_fault(self) -> str:
+        """Why changed files of TLS were no use; empty when they were."""
 
     def set_rules(
         self,
@@ -657,6 +667,13 @@ class Copier:
     def rung(self) -> str: ...
     def copy(self, into: Target, *, is_nontemporal: bool) -> None:
         """Fill all of ``into``, through the cache or past it."""
+
+def seal_rate(cipher: str, seconds: float) -> float:
+    """Bytes a second that this thread seals into records of 16 KiB with an AEAD of OpenSSL's.
+
+    Raises:
+        Unavailable: OpenSSL has no such cipher.
+    """
 
 class DiskReader:
     """The disk tier's engine alone: records of one size, written once and flushed.

@@ -30,6 +30,7 @@ from gd2fs.admin_guard import AdminGuard, caller_of, denied, visible_to
 from gd2fs.advice_desk import BODY_BYTES_MAX, AdviceDesk, is_allowed, parse_advice
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import parse_address
+from gd2fs.tls import NO_TLS, AdminContext, Tls
 from gd2fs.tracing import HEADER, TraceContext, TracedApp, Tracer
 
 STOP_S = 1.0  # what an open request gets to end in
@@ -39,12 +40,14 @@ BACKLOG = 64
 class AdminServer:
     """Answers on one address from one thread, until ``stop``."""
 
-    def __init__(self, app: Starlette, address: str) -> None:
-        """Bind ``address`` and serve.
+    def __init__(self, app: Starlette, address: str, tls: Tls = NO_TLS) -> None:
+        """Bind ``address`` and serve; over HTTPS when ``tls`` has a certificate.
 
         Raises:
-            InvalidRequest: The address cannot be bound.
+            InvalidRequest: The address cannot be bound, or the certificate not be used.
         """
+        secured = AdminContext(tls) if tls.cert else None
+        self.scheme = "https" if secured else "http"
         self._socket = _bound(address)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -55,6 +58,9 @@ class AdminServer:
             lifespan="off",
             timeout_graceful_shutdown=int(STOP_S),
         )
+        config.load()
+        if secured:
+            config.ssl = secured.context
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="gd2fs-admin", daemon=True)
         self._thread.start()

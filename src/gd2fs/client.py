@@ -33,6 +33,7 @@ from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import check
 from gd2fs.pages import Key, Pages
+from gd2fs.tls import tls_of
 from gd2fs.tokens import Token
 from gd2fs.view import View, view_file, view_page
 
@@ -73,6 +74,12 @@ class Client:
         token: What it shows to nodes, ``NAME.SECRET``; empty: nothing. Default: ``GD2FS_TOKEN``.
         token_file: Instead of it, a file whose first token is shown; read again whenever it has
             changed. Default: ``GD2FS_TOKEN_FILE``, which goes before ``GD2FS_TOKEN``.
+        tls_ca: Turns TLS on for TCP: the PEM file of who signs the nodes' certificates, or
+            ``system``. Default: ``GD2FS_TLS_CA``, else no TLS.
+        tls_cert, tls_key: The client's own certificate, for nodes that want one. Default:
+            ``GD2FS_TLS_CERT``, ``GD2FS_TLS_KEY``.
+        tls_name: One more name that nodes' certificates may have, where they have none of the
+            addresses and names in the map. Default: ``GD2FS_TLS_NAME``.
 
     Raises:
         InvalidRequest: A setting is wrong or missing, the node is of another cluster, or does not
@@ -95,6 +102,10 @@ class Client:
         socket_buffer: int | str | None = None,
         token: Token | str | None = None,
         token_file: str | os.PathLike[str] | None = None,
+        tls_ca: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+        tls_name: str | None = None,
     ) -> None:
         self.config = client_config(
             cp,
@@ -109,6 +120,7 @@ class Client:
             socket_buffer=socket_buffer,
             token=token,
             token_file=token_file,
+            tls=tls_of(tls_cert, tls_key, tls_ca, tls_name),
         )
         self._core = connect(self.config)
         self._files = FileSteps(self._core)
@@ -699,4 +711,5 @@ def connect(config: ClientConfig) -> _core.Client:
         socket_buffer_bytes=config.socket_buffer_bytes,
         token=config.token.as_text() if config.token else "",
         token_file=config.token_file or "",
+        tls=config.tls.native(),
     )

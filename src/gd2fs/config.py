@@ -26,6 +26,7 @@ from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
 from gd2fs.nvme import Nvme, parse_places
 from gd2fs.rules import RuleSet
 from gd2fs.sizes import parse_bytes
+from gd2fs.tls import NO_TLS, Tls, tls_of
 from gd2fs.token_watch import TokenPlaces
 from gd2fs.tokens import Token, parse_token
 
@@ -56,6 +57,7 @@ class ClientConfig:
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
         token: What it shows to nodes; nobody's text has its secret.
         token_file: Instead of it, a file whose first token is shown, as it is at each connection.
+        tls: Of streams over TCP. On when ``ca`` is given; ``cert`` and ``key`` are its own.
     """
 
     cp: tuple[str, ...]
@@ -70,10 +72,12 @@ class ClientConfig:
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
     token: Token | None = field(default=None, repr=False)
     token_file: str | None = None
+    tls: Tls = NO_TLS
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
+        self.tls.check_client()
         if self.transport not in TRANSPORTS:
             raise InvalidRequest(
                 f"`{self.transport}` is no transport", hint=f"one of {', '.join(TRANSPORTS)}"
@@ -97,12 +101,14 @@ def client_config(
     socket_buffer: int | str | None = None,
     token: Token | str | None = None,
     token_file: str | os.PathLike[str] | None = None,
+    tls: Tls | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
     ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
-    ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``.
-    An empty ``token`` is none, whatever the environment says.
+    ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``,
+    and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the
+    environment says.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -129,6 +135,7 @@ def client_config(
         socket_buffer_bytes=_socket_buffer(socket_buffer, environment),
         token=shown,
         token_file=shown_file,
+        tls=tls_of(None, None, None, None, environment=environment) if tls is None else tls,
     )
 
 
@@ -275,10 +282,12 @@ class NodeConfig:
     token: Token | None = field(default=None, repr=False)
     tenants: str | None = None
     insecure: bool = False
+    tls: Tls = NO_TLS
 
     def __post_init__(self) -> None:
         _check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
+        self.tls.check_node()
         self._check_membership()
         if self.move_bytes_per_s < MOVE_RATE_MIN:
             raise InvalidRequest(
@@ -350,6 +359,7 @@ class NodeConfig:
         token_file: str | None = None,
         tenants: str | None = None,
         insecure: bool = False,
+        tls: Tls = NO_TLS,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
@@ -390,6 +400,7 @@ class NodeConfig:
             token=token,
             tenants=tenants,
             insecure=insecure,
+            tls=tls,
         )
 
     def _check_tokens(self) -> None:

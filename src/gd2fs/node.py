@@ -40,6 +40,7 @@ from gd2fs.overview_desk import IdlingWatch, OverviewDesk
 from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
 from gd2fs.slow_log import SlowLog
+from gd2fs.tls import SYSTEM
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 from gd2fs.tracing import Tracer
@@ -158,6 +159,11 @@ class Node:
         return self._admin.address if self._admin else None
 
     @property
+    def admin_url(self) -> str | None:
+        """The same with ``http://`` or ``https://`` in front."""
+        return f"{self._admin.scheme}://{self._admin.address}" if self._admin else None
+
+    @property
     def rung(self) -> str:
         """What the arena is made of: ``hugetlb``, ``memfd``, ``thp``, ``plain`` or ``file``."""
         return self._server.rung
@@ -185,9 +191,14 @@ class Node:
         return "the node is stopping" if self._is_stopping else self.provider.why_not_ready()
 
     def reload(self) -> None:
-        """Read the files of its tokens again, changed or not. From any thread or signal."""
+        """Read the files of its tokens and of TLS again, changed or not. From any thread or
+        signal. What is no use is told in the log, and what was there before stays."""
         if self._tokens:
             self._tokens.look_now()
+        try:
+            self._server.reload_tls()
+        except InvalidRequest as error:
+            log.error("%s", error)
 
     def stop(self) -> None:
         """Leave the cluster, close all connections, give the memory back. Twice is fine."""
@@ -238,7 +249,7 @@ class Node:
             app = make_app(
                 collector, self.why_not_ready, self._advice, self._guard, more, self._tracer
             )
-            self._admin = AdminServer(app, self.config.admin)
+            self._admin = AdminServer(app, self.config.admin, self.config.tls)
         self.provider.join(self._server, self._moves_left)
 
     def _take_tokens(self, known: Sequence[KnownToken]) -> None:
@@ -247,6 +258,7 @@ class Node:
 
     def _client(self, timeout_s: float | None = None) -> Client:
         """Of the whole cluster, for what is asked of this node over HTTP."""
+        tls = self.config.tls
         return Client(
             self.addresses,
             cluster=self.config.cluster,
@@ -255,6 +267,11 @@ class Node:
             timeout_s=timeout_s,
             token=self.config.token or "",
             token_file=self.config.token_file,
+            tls_ca=(tls.ca or SYSTEM) if tls.is_on else "",
+            tls_cert=tls.cert,
+            tls_key=tls.key,
+            # It is reached where it listens, which need not be where the others know it.
+            tls_name=tls.name or _host_of((*self.config.advertise, *self.addresses)[0]),
         )
 
     def _moves_left(self) -> int | None:
@@ -317,11 +334,12 @@ def _provider_of(
     return leased, identity, hashlib.blake2b(text.encode(), digest_size=LIST_HASH_BYTES).digest()
 
 
-def _access_of(config: NodeConfig) -> dict[str, str]:
+def _access_of(config: NodeConfig) -> dict[str, Any]:
     """What this node's own clients show to other nodes."""
     return {
         "token": config.token.as_text() if config.token else "",
         "token_file": config.token_file or "",
+        "tls": config.tls.native(),
     }
 
 
@@ -372,6 +390,7 @@ def _server_of(
         nvme_keep=config.nvme.keep,
         state_dir=config.state_dir or "",
         tokens=[each.as_core() for each in known],
+        tls=config.tls.native(),
     )
     for line in recovery.lines(server.recovery(), config.arena):
         log.info("%s", line)
@@ -428,6 +447,10 @@ def _warn_without_token(listen: Iterable[str]) -> None:
         )
     else:
         log.warning("this node has no token: every user of this machine can read and change it")
+
+
+def _host_of(address: str) -> str:
+    return parse_address(address)[0].strip("[]")
 
 
 def _is_wildcard(address: str) -> bool:

@@ -22,6 +22,7 @@ from gd2fs.membership.replicas import check_namespace
 from gd2fs.nvme import Nvme, check_rate
 from gd2fs.rules import PLAIN, NamespaceRules, RuleSet
 from gd2fs.sizes import format_size, parse_bytes
+from gd2fs.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
 Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
 NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
-HIDDEN = ("rules", "etcd", "kubernetes", "nvme", "token")  # as tables, by field, or not at all
+# As tables, by field, or not at all.
+HIDDEN = ("rules", "etcd", "kubernetes", "nvme", "token", "tls", "is_traced")
 
 
 class Server(Protocol):
@@ -258,7 +260,7 @@ def options_of(config: NodeConfig) -> dict[str, Any]:
         options["kubernetes"] = config.kubernetes.namespace
         options["kubernetes_api"] = config.kubernetes.api
         options["kubernetes_account"] = config.kubernetes.account
-    return options | _nvme_options(config.nvme)
+    return options | _nvme_options(config.nvme) | _tls_options(config.tls)
 
 
 def _nvme_options(nvme: Nvme) -> dict[str, Any]:
@@ -272,6 +274,13 @@ def _nvme_options(nvme: Nvme) -> dict[str, Any]:
     if nvme.write_bytes_per_s:
         options["nvme_rate"] = format_size(nvme.write_bytes_per_s)
     return options | {"nvme_write": nvme.write, "nvme_keep": nvme.keep}
+
+
+def _tls_options(tls: Tls) -> dict[str, Any]:
+    if not tls.is_on:
+        return {}
+    words = {"tls_cert": tls.cert, "tls_key": tls.key, "tls_ca": tls.ca, "tls_name": tls.name}
+    return {key: word for key, word in words.items() if word} | {"tls_clients": tls.clients}
 
 
 def _space_name(name: bytes) -> str:
@@ -295,8 +304,18 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-OPTIONS = frozenset(option_name(each.name) for each in fields(NodeConfig)) - {"rules", "token"} | {
+OPTIONS = {option_name(each.name) for each in fields(NodeConfig)} - {
+    "rules",
+    "token",
+    "tls",
+    "is_traced",
+} | {
     "nvme_rate",
     "nvme_write",
     "nvme_keep",
+    "tls_cert",
+    "tls_key",
+    "tls_ca",
+    "tls_name",
+    "tls_clients",
 }

@@ -9,8 +9,10 @@ import pytest
 from gd2fs import Client
 from gd2fs.testing import MemoryStore
 
+STORES = ["memory", "one_node_client", "shm_client", "unix_client", "tcp_client", "tls_client"]
 
-@pytest.fixture(params=["memory", "one_node_client", "shm_client", "unix_client", "tcp_client"])
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> Iterator[MemoryStore | Client]:
     if request.param == "memory":
         with MemoryStore() as memory:

@@ -17,6 +17,9 @@
 #include "placement.h"
 #include "server.h"
 #include "transport/tcp.h"
+#ifdef GD2FS_TEST_TLS  // the same tests, and all TCP under TLS
+#include "certificates.h"
+#endif
 
 namespace gd2fs {
 
@@ -106,6 +109,9 @@ class LocalCluster {
     options.threads = 1;
     options.store.arena.bytes = arena_bytes_;
     options.store.arena.rung = rung_;
+#ifdef GD2FS_TEST_TLS
+    options.tls = certificates().node();
+#endif
     auto server = Server::start(options);
     REQUIRE_MESSAGE(server, (server ? "" : server.error().message));
     servers_[node] = std::move(*server);
@@ -134,8 +140,18 @@ class LocalCluster {
     options.seeds = seeds_;
     options.cluster = "test";
     options.transport = Transport::tcp;  // what most tests are about, and proxies stand in for
+#ifdef GD2FS_TEST_TLS
+    options.tls = certificates().client();
+#endif
     return options;
   }
+
+#ifdef GD2FS_TEST_TLS
+  static testing::Certificates& certificates() {
+    static testing::Certificates all;
+    return all;
+  }
+#endif
 
   std::unique_ptr<Client> client() const { return client(options()); }
   static std::unique_ptr<Client> client(const ClientOptions& options) {

@@ -34,6 +34,7 @@ from gd2fs.bench.options import (
     check_writable,
 )
 from gd2fs.bench.tier import commands as tier_commands
+from gd2fs.bench.tls import commands as tls_commands
 from gd2fs.bench.workload import Workload
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
@@ -93,6 +94,7 @@ io_commands.register(bench_app)
 cluster_commands.register(bench_app)
 disk_commands.register(bench_app)
 tier_commands.register(bench_app)
+tls_commands.register(bench_app)
 
 
 def demo(arguments: Sequence[str]) -> int:

@@ -24,8 +24,32 @@ TokenFileOption = Annotated[
     ),
 ]
 
+
+def _tls_option(word: str, kind: str, text: str) -> Any:
+    """An option `--tls-WORD`."""
+    return Annotated[
+        str | None,
+        typer.Option(f"--tls-{word}", metavar=kind, help=text, show_default=False),
+    ]
+
+
 # Of a parameter: its option, and the variable that it stands for.
-OPTIONS: dict[str, tuple[Any, str]] = {"token_file": (TokenFileOption, "GD2FS_TOKEN_FILE")}
+OPTIONS: dict[str, tuple[Any, str]] = {
+    "token_file": (TokenFileOption, "GD2FS_TOKEN_FILE"),
+    "tls_ca": (
+        _tls_option("ca", "FILE", "TLS: who signs nodes' certificates (or GD2FS_TLS_CA)"),
+        "GD2FS_TLS_CA",
+    ),
+    "tls_cert": (
+        _tls_option("cert", "FILE", "Own certificate (or GD2FS_TLS_CERT)"),
+        "GD2FS_TLS_CERT",
+    ),
+    "tls_key": (_tls_option("key", "FILE", "The key of it (or GD2FS_TLS_KEY)"), "GD2FS_TLS_KEY"),
+    "tls_name": (
+        _tls_option("name", "NAME", "A name nodes' certificates may have (or GD2FS_TLS_NAME)"),
+        "GD2FS_TLS_NAME",
+    ),
+}
 ASKING = "cp"  # a command with this parameter asks nodes
 
 

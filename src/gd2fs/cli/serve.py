@@ -34,6 +34,7 @@ from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 from gd2fs.nvme import nvme_facts
 from gd2fs.rules import RuleSet
+from gd2fs.tls import tls_of
 
 RuleOption = Annotated[
     str | None,
@@ -157,6 +158,25 @@ InsecureOption = Annotated[
 LogOption = Annotated[
     str, typer.Option(metavar="text|json", help="How stderr tells: lines, or a JSON object each")
 ]
+TlsCertOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Own certificate: turns TLS on (or GD2FS_TLS_CERT)"),
+]
+TlsKeyOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The key of it (or GD2FS_TLS_KEY)")
+]
+TlsCaOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Who signs other nodes' certificates (or GD2FS_TLS_CA)"),
+]
+TlsNameOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="One more name they may have (or GD2FS_TLS_NAME)"),
+]
+TlsClientsOption = Annotated[
+    str,
+    typer.Option(metavar="any|required", help="Do clients need a certificate by `--tls-ca`?"),
+]
 
 
 def take_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -234,6 +254,11 @@ def serve(
     etcd_key: EtcdKeyOption = None,
     kubernetes_api: KubernetesApiOption = None,
     kubernetes_account: KubernetesAccountOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_ca: TlsCaOption = None,
+    tls_name: TlsNameOption = None,
+    tls_clients: TlsClientsOption = "any",
 ) -> None:
     """Serve a share of the cluster's cache from this machine's memory.
 
@@ -261,11 +286,13 @@ def _joined(words: dict[str, Any]) -> dict[str, Any]:
     etcd, kubernetes = words.pop("etcd"), words.pop("kubernetes")
     access = {key: words.pop(f"etcd_{key}") for key in ("user", "ca", "cert", "key")}
     pod = {key: words.pop(f"kubernetes_{key}") for key in ("api", "account")}
+    tls = {key: words.pop(f"tls_{key}") for key in ("cert", "key", "ca", "name", "clients")}
     is_said = words["peers"] is not None or etcd is not None or kubernetes is not None
     words["lease_s"], words["ramp_s"] = words.pop("lease"), words.pop("ramp")
     return words | {
         "etcd": etcd_settings(etcd or ("" if is_said else None), **access),
         "kubernetes": kubernetes_settings(kubernetes or ("" if is_said else None), **pod),
+        "tls": tls_of(**tls),
     }
 
 
@@ -315,7 +342,8 @@ def _ready_line(node: Node) -> str:
         "rung": node.rung,
         "shm": "shared" if node.is_sealed else "off",
         "nodes": node.nodes,
-        "admin": f"http://{node.admin_address}" if node.admin_address else None,
+        "tls": "on" if node.config.tls.is_on else None,
+        "admin": node.admin_url,
         **nvme_facts(node.counts()),
     } | node.recovered
     return "ready " + " ".join(

@@ -47,7 +47,7 @@ class StaticProvider:
         me: Peer,
         peers: list[Peer],
         replicas: Replicas = ONE_COPY,
-        access: Mapping[str, str] | None = None,
+        access: Mapping[str, Any] | None = None,
     ) -> None:
         """``access``: what is shown to the peers, as the native client takes it."""
         self.name = me.name

@@ -26,6 +26,9 @@ REFUSALS = (  # as core/refusal.h has them
     "too_many",
     "rate",
     "left",
+    "tls_required",
+    "tls_handshake",
+    "tls_certificate",
 )
 
 Counts = Mapping[str, int]

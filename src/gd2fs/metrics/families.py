@@ -170,6 +170,11 @@ TRAFFIC = (
                 "Of these, streams that have not proven themselves yet",
                 "strangers",
             ),
+            (
+                "gd2fs_tls_expires_seconds",
+                "When the certificate of TLS ends, since 1970; 0: there is none",
+                "tls_expires_s",
+            ),
         )
     ),
     Family(
@@ -183,6 +188,12 @@ TRAFFIC = (
             ("gd2fs_connections_accepted", "Streams that were opened", "accepted"),
             ("gd2fs_connections_refused", "Streams that were refused", "refused"),
             ("gd2fs_protocol_faults", "Streams closed for a broken frame", "protocol_faults"),
+            ("gd2fs_tls_reloads", "Changed files of TLS that were taken", "tls_reloads"),
+            (
+                "gd2fs_tls_reload_faults",
+                "Changed files of TLS that were no use: the former ones stay",
+                "tls_reload_faults",
+            ),
             ("gd2fs_requests", "Requests that came in", "requests"),
             (
                 "gd2fs_denied_requests",

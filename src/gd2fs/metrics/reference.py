@@ -39,7 +39,9 @@ LABELS = {
     "`reason` of what is gone": "as of a miss",
     "`reason` of a refused stream": (
         "`bad_hello`, `no_token`, `unknown_token`, `wrong_proof`, `timeout`, `too_many`, `rate`: "
-        "too many of its source came to nothing; `left`: it went before it had proven itself"
+        "too many of its source came to nothing; `left`: it went before it had proven itself; "
+        "`tls_required`: it spoke no TLS; `tls_certificate`: one side did not take the other's; "
+        "`tls_handshake`: TLS came to nothing"
     ),
     "`policy`": "`lru`, `s3-fifo`, `priority`",
     "`op`": (

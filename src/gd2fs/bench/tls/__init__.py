@@ -1,0 +1,1 @@
+"""The benchmark of TLS: reads under it beside what OpenSSL alone can seal."""
