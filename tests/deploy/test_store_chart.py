@@ -23,7 +23,6 @@ from gd2fs.testing.cluster import free_ports
 pytestmark = pytest.mark.slow
 
 READY_S = 60.0
-NOT_YET = {"tls_clients"}  # of nodes of the next version, which the chart can already say
 
 
 def options(container: Object) -> dict[str, str]:
@@ -38,7 +37,7 @@ def pod(values: Object) -> Object:
 
 @pytest.mark.parametrize("values", STORES.values(), ids=STORES.keys())
 def test_every_option_is_one_of_gd2fs_serve(values):
-    known = {*options_of(serve), "config", *NOT_YET}
+    known = {*options_of(serve), "config"}
 
     for name in options(render("gd2fs", values).container()):
         assert name.replace("-", "_") in known, name
