@@ -47,6 +47,8 @@ from gd2fs.tracing import Tracer
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
+NOT_OVER_TLS = dict.fromkeys(("tls_ca", "tls_cert", "tls_key", "tls_name"), "")  # whatever is set
+
 GONE = NodeState.GONE.name.lower()
 
 log = logging.getLogger(__name__)
@@ -258,7 +260,7 @@ class Node:
 
     def _client(self, timeout_s: float | None = None) -> Client:
         """Of the whole cluster, for what is asked of this node over HTTP."""
-        tls = self.config.tls
+        over_tls: dict[str, Any] = self._shown_over_tls() if self.config.tls.is_on else NOT_OVER_TLS
         return Client(
             self.addresses,
             cluster=self.config.cluster,
@@ -267,12 +269,19 @@ class Node:
             timeout_s=timeout_s,
             token=self.config.token or "",
             token_file=self.config.token_file,
-            tls_ca=(tls.ca or SYSTEM) if tls.is_on else "",
-            tls_cert=tls.cert,
-            tls_key=tls.key,
-            # It is reached where it listens, which need not be where the others know it.
-            tls_name=tls.name or _host_of((*self.config.advertise, *self.addresses)[0]),
+            **over_tls,
         )
+
+    def _shown_over_tls(self) -> dict[str, str]:
+        tls = self.config.tls
+        # It is reached where it listens, which need not be where the others know it.
+        name = tls.name or _host_of((*self.config.advertise, *self.addresses)[0])
+        return {
+            "tls_ca": tls.ca or SYSTEM,
+            "tls_cert": tls.cert,
+            "tls_key": tls.key,
+            "tls_name": name,
+        }
 
     def _moves_left(self) -> int | None:
         """What all nodes have yet to move because of the map that this one has; None: not known."""
