@@ -11,6 +11,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 ENGINE_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -50,7 +51,7 @@ ifdef PREFIX
 endif
 
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 
 test-engines: $(STAMPS)/engine-deps $(STAMPS)/install ## tests with real engines, each in an environment of its own; one of them with ENGINE_ARGS=sglang
 	PYTHONPATH=tests $(BIN)/python -m engines $(ENGINE_ARGS)

@@ -38,7 +38,9 @@ class Raised:
 def page() -> str:
     """The whole page."""
     parts = [HEAD, markdown.table(("class", "meaning"), _classes())]
-    found = sorted(set(all_raised()), key=lambda each: (each.message.lower(), each.hint))
+    found = sorted(
+        set(all_raised()), key=lambda each: (each.message.lower(), each.hint, each.module)
+    )
     for kind in KINDS:
         rows = [
             (each.message, each.hint, f"`{each.module}`") for each in found if each.kind == kind
