@@ -31,8 +31,8 @@ UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
 Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
 NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
-# As tables, by field, or not at all.
-HIDDEN = ("rules", "etcd", "kubernetes", "nvme", "token", "tls", "is_traced")
+NO_OPTIONS = ("rules", "token", "tls", "is_traced")  # fields that are said in other words
+HIDDEN = (*NO_OPTIONS, "etcd", "kubernetes", "nvme")  # as tables, by field, or not at all
 
 
 class Server(Protocol):
@@ -304,12 +304,7 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-OPTIONS = {option_name(each.name) for each in fields(NodeConfig)} - {
-    "rules",
-    "token",
-    "tls",
-    "is_traced",
-} | {
+OPTIONS = {option_name(each.name) for each in fields(NodeConfig)}.difference(NO_OPTIONS) | {
     "nvme_rate",
     "nvme_write",
     "nvme_keep",
