@@ -1,0 +1,127 @@
+#include "ucx_context.h"
+
+#include <functional>
+
+#include "ucx_worker.h"
+
+namespace gd2fs::ucx {
+
+namespace {
+
+bool is_with_shared_memory(const std::string& transports) {
+  const auto has = [&](const char* name) { return transports.find(name) != std::string::npos; };
+  return !transports.starts_with('^') && (has("posix") || has("sysv") || has("shm") || has("all"));
+}
+
+/// UCX's own settings, with ours on top.
+class Config {
+ public:
+  explicit Config(const Calls& calls) : calls_(calls) {
+    status_ = calls_.config_read(nullptr, nullptr, &handle_);
+  }
+  ~Config() {
+    if (handle_ != nullptr) calls_.config_release(handle_);
+  }
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+
+  void set(const char* name, const char* value) {
+    if (status_ == abi::OK) status_ = calls_.config_modify(handle_, name, value);
+  }
+  abi::Status status() const noexcept { return status_; }
+  const abi::Config* handle() const noexcept { return handle_; }
+
+ private:
+  const Calls& calls_;
+  abi::Config* handle_ = nullptr;
+  abi::Status status_ = abi::OK;
+};
+
+}  // namespace
+
+Result<ContextRef> Context::open(const Options& options) {
+  auto library = Library::open(options.library);
+  if (!library) return library.error();
+  const Calls& calls = (*library)->calls();
+  ContextRef context(new Context(*library));
+  Config config(calls);
+  config.set("TLS", options.transports.c_str());
+  config.set("RCACHE_ENABLE", "n");
+  // Else its shared memory takes no endpoint of ours. Where there is none UCX would complain.
+  if (is_with_shared_memory(options.transports)) config.set("MM_ERROR_HANDLING", "y");
+  if (config.status() != abi::OK) return (*library)->fault("UCX's settings", config.status());
+
+  abi::Params params;
+  params.fields = abi::PARAMS_FEATURES | abi::PARAMS_SHARED_BY_THREADS;
+  params.features = abi::FEATURE_RMA | abi::FEATURE_WAKEUP;
+  params.is_shared_by_threads = 1;
+  const unsigned minor = (*library)->minor_version();
+  const abi::Status status =
+      calls.init_version(1, minor, &params, config.handle(), &context->handle_);
+  if (status != abi::OK)
+    return (*library)->fault("UCX has no transport of `" + options.transports + "`", status);
+  abi::ContextFacts facts;
+  facts.fields = abi::CONTEXT_THREAD_MODE;
+  if (calls.context_query(context->handle_, &facts) != abi::OK ||
+      facts.thread_mode != abi::THREADS_MULTI)
+    return Error{(*library)->path() + " was built for one thread only",
+                 "take one that was built with `--enable-mt`", Status::invalid};
+  return context;
+}
+
+Context::~Context() {
+  if (handle_ != nullptr) library_->calls().cleanup(handle_);
+}
+
+Result<MemoryRef> Context::register_memory(std::span<std::byte> bytes) {
+  const Calls& calls = library_->calls();
+  const std::lock_guard lock(mutex_);
+  abi::MemoryParams params;
+  params.fields = abi::MEMORY_ADDRESS | abi::MEMORY_LENGTH;
+  params.address = bytes.data();
+  params.length = bytes.size();
+  abi::Memory* handle = nullptr;
+  const std::string what = std::to_string(bytes.size()) + " B of memory cannot be registered";
+  if (const auto status = calls.mem_map(handle_, &params, &handle); status != abi::OK)
+    return library_->fault(what, status);
+  void* packed = nullptr;
+  std::size_t packed_bytes = 0;
+  if (const auto status = calls.rkey_pack(handle_, handle, &packed, &packed_bytes);
+      status != abi::OK) {
+    calls.mem_unmap(handle_, handle);
+    return library_->fault(what, status);
+  }
+  std::shared_ptr<Memory> memory(new Memory(shared_from_this(), bytes, handle));
+  const auto* const first = static_cast<const std::byte*>(packed);
+  memory->key_.assign(first, first + packed_bytes);
+  calls.rkey_buffer_release(packed);
+  return MemoryRef(std::move(memory));
+}
+
+Result<std::unique_ptr<Worker>> Context::make_worker() {
+  const Calls& calls = library_->calls();
+  const std::lock_guard lock(mutex_);
+  const abi::WorkerParams params;
+  abi::Worker* handle = nullptr;
+  if (const auto status = calls.worker_create(handle_, &params, &handle); status != abi::OK)
+    return library_->fault("no UCX worker", status);
+  int descriptor = -1;
+  if (const auto status = calls.worker_get_efd(handle, &descriptor); status != abi::OK) {
+    calls.worker_destroy(handle);
+    return library_->fault("no UCX worker that wakes its thread", status);
+  }
+  return std::unique_ptr<Worker>(new Worker(shared_from_this(), handle, descriptor));
+}
+
+Memory::~Memory() {
+  const std::lock_guard lock(context_->mutex_);
+  context_->library_->calls().mem_unmap(context_->handle_, handle_);
+}
+
+bool Memory::covers(std::span<const std::byte> part) const noexcept {
+  const std::less_equal<const std::byte*> is_not_behind;
+  return is_not_behind(bytes_.data(), part.data()) &&
+         is_not_behind(part.data() + part.size(), bytes_.data() + bytes_.size());
+}
+
+}  // namespace gd2fs::ucx

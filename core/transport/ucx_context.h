@@ -1,0 +1,82 @@
+// UCX context: what all workers of a process share, and the memory that is registered with it.
+//
+// Memory that is taken back is taken back at once: UCX's cache of registrations, which would keep
+// the memory open to remote keys, is off.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ucx_library.h"
+
+namespace gd2fs::ucx {
+
+/// Left out: UCX's ways within a host, as `cma`, `knem` and `xpmem` write into another process for
+/// as long as the writer lives, and that process can do nothing about it; and `dc`, whose targets
+/// serve all peers and cannot be closed for one.
+inline constexpr const char* TRANSPORTS_DEFAULT = "^shm,dc";
+
+struct Options {
+  std::string library;                          // path of a libucp; empty: the system's
+  std::string transports = TRANSPORTS_DEFAULT;  // as `UCX_TLS`
+};
+
+class Context;
+class Worker;
+
+/// A registration. The memory outlives it.
+class Memory {
+ public:
+  ~Memory();  // from here on no remote key reaches the memory
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// What a peer needs to reach it.
+  std::span<const std::byte> key() const noexcept { return key_; }
+  abi::Memory* handle() const noexcept { return handle_; }
+  bool covers(std::span<const std::byte> part) const noexcept;
+
+ private:
+  friend class Context;
+  Memory(std::shared_ptr<Context> context, std::span<std::byte> bytes, abi::Memory* handle)
+      : context_(std::move(context)), bytes_(bytes), handle_(handle) {}
+
+  const std::shared_ptr<Context> context_;
+  const std::span<std::byte> bytes_;
+  abi::Memory* const handle_;
+  std::vector<std::byte> key_;
+};
+using MemoryRef = std::shared_ptr<const Memory>;
+
+/// Any thread.
+class Context : public std::enable_shared_from_this<Context> {
+ public:
+  static Result<std::shared_ptr<Context>> open(const Options& options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Library& library() const noexcept { return *library_; }
+  Result<MemoryRef> register_memory(std::span<std::byte> bytes);
+  /// It belongs to the thread that uses it.
+  Result<std::unique_ptr<Worker>> make_worker();
+
+ private:
+  friend class Memory;
+  friend class Worker;
+  explicit Context(LibraryRef library) : library_(std::move(library)) {}
+
+  const LibraryRef library_;
+  abi::Context* handle_ = nullptr;
+  // Guards: registrations, and workers as they come and go. UCX has a lock of its own for most of
+  // this, by its version.
+  std::mutex mutex_;
+};
+using ContextRef = std::shared_ptr<Context>;
+
+}  // namespace gd2fs::ucx

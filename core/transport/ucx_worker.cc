@@ -1,0 +1,98 @@
+#include "ucx_worker.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "../assertion.h"
+
+namespace gd2fs::ucx {
+
+namespace {
+
+constexpr unsigned STEPS_MAX = 64;  // of one call: others of its thread have their turn
+// UCX 1.13 ends the process when a worker goes before it has begun to close its endpoints.
+constexpr std::chrono::milliseconds CLOSING_TIME{20};
+
+}  // namespace
+
+Worker::~Worker() {
+  GD2FS_ASSERT(endpoint_count_ == closing_.size());
+  const auto until = std::chrono::steady_clock::now() + CLOSING_TIME;
+  while (!closing_.empty() && std::chrono::steady_clock::now() < until) progress();
+  // Keys lie in the worker's own memory.
+  for (const auto& endpoint : closing_)
+    for (auto& transfer : endpoint->transfers_) transfer.keys.clear();
+  {
+    const std::lock_guard lock(context_->mutex_);
+    calls().worker_destroy(handle_);
+  }
+  is_over_ = true;
+  run_tasks();
+  closing_.clear();  // what was under way is over with the worker
+}
+
+bool Worker::progress() {
+  unsigned steps = 0;
+  while (steps < STEPS_MAX && calls().worker_progress(handle_) != 0) ++steps;
+  return run_tasks() || steps != 0;
+}
+
+bool Worker::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  tasks.swap(tasks_);
+  for (const auto& task : tasks) task();
+  return !tasks.empty();
+}
+
+bool Worker::arm() { return tasks_.empty() && calls().worker_arm(handle_) == abi::OK; }
+
+std::vector<std::byte> Worker::address() const {
+  abi::Address* packed = nullptr;
+  std::size_t bytes = 0;
+  if (calls().worker_get_address(handle_, &packed, &bytes) != abi::OK) return {};
+  // UCX gives an opaque run of so many bytes.
+  const auto* const first = reinterpret_cast<const std::byte*>(packed);
+  std::vector<std::byte> address(first, first + bytes);
+  calls().worker_release_address(handle_, packed);
+  return address;
+}
+
+Result<std::unique_ptr<Endpoint>> Worker::connect(std::span<const std::byte> address,
+                                                  std::function<void()> on_broken) {
+  std::unique_ptr<Endpoint> endpoint(new Endpoint(*this, std::move(on_broken)));
+  abi::EndpointParams params;
+  params.fields = abi::ENDPOINT_ADDRESS | abi::ENDPOINT_ERROR_MODE | abi::ENDPOINT_ERROR_HANDLER;
+  // The bytes are what `address` gave on the other side.
+  params.address = reinterpret_cast<const abi::Address*>(address.data());
+  params.error_mode = abi::ERRORS_OF_PEER;
+  params.on_error = &Endpoint::broken;
+  params.argument = endpoint.get();
+  const abi::Status status = calls().ep_create(handle_, &params, &endpoint->handle_);
+  if (status != abi::OK)
+    return context_->library().fault("no UCX transport reaches the peer", status);
+  ++endpoint_count_;
+  return endpoint;
+}
+
+void Worker::close(std::unique_ptr<Endpoint> endpoint, std::function<void()> closed) {
+  Endpoint& closing = *endpoint;
+  closing_.push_back(std::move(endpoint));
+  closing.close(std::move(closed));
+}
+
+/// An endpoint that has closed goes once none of its transfers is under way.
+void Worker::look_at(Endpoint& endpoint) {
+  const auto is_over = [](const auto& transfer) { return transfer.left == 0; };
+  const bool is_still =
+      std::all_of(endpoint.transfers_.begin(), endpoint.transfers_.end(), is_over);
+  if (!endpoint.is_flushed_ || !is_still) return;
+  const auto found = std::find_if(closing_.begin(), closing_.end(),
+                                  [&](const auto& each) { return each.get() == &endpoint; });
+  if (found == closing_.end()) return;
+  const std::shared_ptr<Endpoint> over = std::move(*found);
+  closing_.erase(found);
+  --endpoint_count_;
+  later([over] { over->end_all(); });
+}
+
+}  // namespace gd2fs::ucx
