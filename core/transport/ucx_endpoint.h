@@ -3,8 +3,8 @@
 //
 // A transfer has ended when it has arrived: its pieces are done, and a flush behind them has told
 // that the peer's memory has them. UCX cannot take one back. So after a fault the memory of all
-// transfers stays theirs until the endpoint is closed and its worker has flushed what was under way,
-// or until the worker is gone.
+// transfers stays theirs until the endpoint is closed and its worker has flushed what was under
+// way, or until the worker is gone.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // UCX worker: the transfers of one thread. Nothing happens but in `progress`, and its descriptor
 // tells when that is worth a call.
 //
-// Once a worker is destroyed, nobody reaches this process's memory through it, and it reaches nobody's:
-// transports that need this side's processor have stopped, and queues of those that do not are gone.
-// A peer that stands still may keep an endpoint from closing, but no worker from its end. So each
-// stream has a worker of its own.
+// Once a worker is destroyed, nobody reaches this process's memory through it, and it reaches
+// nobody's: transports that need this side's processor have stopped, and queues of those that do
+// not are gone. A peer that stands still may keep an endpoint from closing, but no worker from its
+// end. So each stream has a worker of its own.
 #pragma once
 
 #include <cstddef>
