@@ -409,7 +409,7 @@ void Index::staged_before(std::int64_t boottime_ms, std::size_t count_max,
   for (const auto& shard : shards_) {
     const std::lock_guard lock(shard->mutex);
     for (const auto& [staged_ms, piece] : shard->staged) {
-      if (count == count_max || boottime_ms - staged_ms < STAGED_MS) break;
+      if (count == count_max || staged_ms > boottime_ms) break;
       visit(*piece);
       ++count;
     }

@@ -100,7 +100,7 @@ class Index {
   /// Removes all pages and pieces of a namespace, a few at a time; `release` gets each lot outside
   /// the lock.
   std::size_t clear(std::string_view name_space, const std::function<void(Removed&)>& release);
-  /// Staged pieces older than STAGED_MS, up to `count_max`. They stay.
+  /// Pieces that wait since then or longer, up to `count_max`. They stay.
   void staged_before(std::int64_t boottime_ms, std::size_t count_max,
                      const std::function<void(const Piece&)>& visit) const;
 

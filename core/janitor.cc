@@ -13,13 +13,15 @@ constexpr std::size_t DOUBTS_MAX = 65'536;  // others are found by their age
 constexpr std::size_t ASKING_MAX = 64;
 constexpr std::int64_t ANSWER_MS = 500;
 constexpr std::int64_t AGAIN_MS = 1'000;
-constexpr unsigned TRIES_MAX = 8;  // then its home is as good as gone, and the piece goes
+// A home that does not answer for so long is as good as gone, and the piece goes.
+constexpr std::int64_t PATIENCE_MS = 10'000;
 
 }  // namespace
 
 Janitor::~Janitor() { stop(); }
 
 void Janitor::start() {
+  find_outlived();
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -37,17 +39,17 @@ void Janitor::add(std::function<void()> task) {
 }
 
 void Janitor::writer_vanished(std::vector<Store::StagedName> names) {
-  for (Store::StagedName& name : names) doubt(std::move(name));
+  for (Store::StagedName& name : names) doubt(std::move(name), PATIENCE_MS);
   const std::lock_guard lock(mutex_);
   is_called_ = true;
   called_.notify_one();
 }
 
-void Janitor::doubt(Store::StagedName name) {
+void Janitor::doubt(Store::StagedName name, std::int64_t patience_ms) {
   const std::lock_guard lock(mutex_);
   if (doubted_.size() >= DOUBTS_MAX) return;
   if (doubted_.emplace(name.name, name.chunk, name.tag).second)
-    doubts_.push_back({std::move(name), 0, 0});
+    doubts_.push_back({std::move(name), boottime_ms() + patience_ms, 0});
 }
 
 void Janitor::loop() {
@@ -80,8 +82,15 @@ void Janitor::run_tasks() {
 }
 
 void Janitor::find_aged() {
-  for (auto& name : node_.store->staged_before(boottime_ms(), STAGED_PER_SWEEP))
-    doubt(std::move(name));
+  for (auto& name : node_.store->staged_before(boottime_ms() - STAGED_MS, STAGED_PER_SWEEP))
+    doubt(std::move(name), PATIENCE_MS);
+}
+
+/// What an earlier process of this node had staged has no writer any more. The whole cluster may be
+/// starting: home gets longer to answer than after a writer's end.
+void Janitor::find_outlived() {
+  for (auto& name : node_.store->staged_before(boottime_ms(), DOUBTS_MAX))
+    doubt(std::move(name), STAGED_MS);
 }
 
 void Janitor::settle_doubts(std::int64_t now_ms) {
@@ -141,7 +150,7 @@ void Janitor::ask_home(std::uint32_t home, Doubt doubt) {
 void Janitor::take(Doubt doubt, Status status, std::uint64_t seq) {
   const Store::StagedName& name = doubt.name;
   const bool is_sure = status == Status::ok || status == Status::miss || status == Status::have;
-  const bool is_over = is_sure || ++doubt.tries == TRIES_MAX;
+  const bool is_over = is_sure || boottime_ms() >= doubt.give_up_ms;
   if (status == Status::ok) {
     node_.store->publish(name.name, name.chunk, name.tag, seq);
   } else if (is_over && status != Status::have) {

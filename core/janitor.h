@@ -36,14 +36,15 @@ class Janitor {
   /// A staged piece whose home is to say whether its tag is listed.
   struct Doubt {
     Store::StagedName name;
-    unsigned tries = 0;
-    std::int64_t at_ms = 0;  // not asked before
+    std::int64_t give_up_ms = 0;  // until then home may be away
+    std::int64_t at_ms = 0;       // not asked before
   };
   using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
 
   void loop();
   void run_tasks();
-  void doubt(Store::StagedName name);
+  void doubt(Store::StagedName name, std::int64_t patience_ms);
+  void find_outlived();
   void settle_doubts(std::int64_t now_ms);
   void find_aged();
   void settle(Doubt doubt);

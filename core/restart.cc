@@ -30,11 +30,10 @@ LogOwner owner_of(const Node& node) {
 }
 
 /// Pieces whose writers went with the former process. Where this node is their home it knows
-/// whether they count; of the others the janitor asks, as ever.
+/// whether they count; of the others the janitor asks.
 void settle_staged(Node& node) {
-  const std::int64_t later_ms = boottime_ms() + STAGED_MS;
   for (const Store::StagedName& each :
-       node.store->staged_before(later_ms, std::numeric_limits<std::size_t>::max())) {
+       node.store->staged_before(boottime_ms(), std::numeric_limits<std::size_t>::max())) {
     std::uint32_t home = 0;
     std::uint64_t seq = 0;
     if (!node.is_home(each.name, home)) continue;

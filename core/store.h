@@ -136,13 +136,13 @@ class Store {
   /// follow.
   std::vector<wire::ListEntry> list_pages(std::string_view name_space, std::string_view after,
                                           std::size_t count_max, bool& more);
-  /// Staged pieces older than STAGED_MS whose writer has gone silent: (name, chunk, tag) for the
-  /// owner's question to home.
+  /// A staged piece, by what its owner asks the home about.
   struct StagedName {
     std::string name;
     std::uint64_t chunk;
     std::uint64_t tag;
   };
+  /// Those staged at that time or earlier. They stay.
   std::vector<StagedName> staged_before(std::int64_t boottime_ms, std::size_t count_max);
 
   /// It stays whatever room is needed for, until it is unpinned, overwritten, dropped or expires.

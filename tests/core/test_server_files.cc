@@ -1,4 +1,5 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "kept_arena.h"
 #include "raw_peer.h"
 
 namespace gd2fs::testing {
@@ -246,16 +247,20 @@ TEST_CASE("what a vanished writer staged is freed, or published when its commit 
   CHECK(listed.seq > 0);
 }
 
+/// A file whose home is the first of the two nodes of a map.
+std::string path_at_first(const wire::Map& map) {
+  const PlacedNode nodes[] = {{map.nodes[0].id, 1}, {map.nodes[1].id, 1}};
+  for (std::size_t index = 0;; ++index) {
+    std::string path = "/ns/f" + std::to_string(index);
+    if (placement_first(nodes, path, 0) == 0) return path;
+  }
+}
+
 TEST_CASE("a node asks the home of a file, on another node, whether a tag is listed") {
   ServerOptions options = options_of(64 * MiB, "home");
   auto home = start_node(options);
   const wire::Map map = map_of({{"home", home->addresses()[0]}, {"owner", "127.0.0.1:1"}});
-  std::string path;
-  for (std::size_t index = 0; path.empty(); ++index) {
-    const std::string candidate = "/ns/f" + std::to_string(index);
-    const PlacedNode nodes[] = {{map.nodes[0].id, 1}, {map.nodes[1].id, 1}};
-    if (placement_first(nodes, candidate, 0) == 0) path = candidate;
-  }
+  const std::string path = path_at_first(map);
   options = options_of(64 * MiB, "owner");
   options.map = map;
   auto owner = start_node(options);
@@ -271,6 +276,39 @@ TEST_CASE("a node asks the home of a file, on another node, whether a tag is lis
 
   CHECK(eventually([&] { return owner->counts().store.pieces == 1; }));
   CHECK(eventually([&] { return owner->counts().store.staged_bytes == 0; }));
+  RawPeer reader = RawPeer::greeted(*owner);
+  const auto read = reader.fetch(Op::read, {file_piece(path, 0, 0, 1'000, 0)});
+  CHECK(read.answers[0].gen == 31);
+  CHECK(read.answers[0].seq == listed.seq);
+}
+
+TEST_CASE("a node that comes back settles at once what its former process had staged") {
+  const KeptArena kept(64 * MiB);
+  ServerOptions options = options_of(64 * MiB, "home");
+  auto home = start_node(options);
+  const std::string address = home->addresses()[0];
+  const wire::Map map = map_of({{"home", address}, {"owner", "127.0.0.1:1"}});
+  const std::string path = path_at_first(map);
+  options = options_of(64 * MiB, "owner");
+  options.map = map;
+  options.store.arena = {64 * MiB, Rung::file, kept.path()};
+  RawPeer at_home = RawPeer::greeted(*home);
+  const auto made = at_home.answer(Op::create, file_piece(path, 0, 0, 0, 0));
+  const auto listed = at_home.answer(Op::commit, commit_item(path, made, 31, 0, 1'000));
+  REQUIRE(listed.status == Status::ok);
+  auto owner = start_node(options);
+  {
+    // Its streams are still open when the node ends: nobody is asked by the former process.
+    RawPeer writer = RawPeer::greeted(*owner);
+    REQUIRE(writer.put(file_piece(path, 0, 0, 0, 31), random_bytes(1'000, 3)) == Status::ok);
+    REQUIRE(writer.put(file_piece(path, 0, 0, 0, 32), random_bytes(1'000, 4)) == Status::ok);
+    owner = nullptr;
+  }
+
+  owner = start_node(options);
+
+  CHECK(eventually([&] { return owner->counts().store.staged_bytes == 0; }));
+  CHECK(owner->counts().store.pieces == 1);
   RawPeer reader = RawPeer::greeted(*owner);
   const auto read = reader.fetch(Op::read, {file_piece(path, 0, 0, 1'000, 0)});
   CHECK(read.answers[0].gen == 31);
