@@ -14,7 +14,6 @@ import pytest
 from test_node import Serve
 
 from gd2fs import Client
-from gd2fs.advice_desk import parse_advice
 from gd2fs.errors import InvalidRequest
 from gd2fs.testing.nodes import LocalNodes
 
@@ -226,25 +225,6 @@ def test_the_command_line_advises_and_tells_what_is_missing(serve):
         "missing": ["/kv/none"],
     }
     assert json.loads(run("pin", "--namespace", "kv", "a").stdout)["bytes"] == MIB
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"advice": "willneed"},
-        {"advice": "willneed", "paths": "/kv/a"},
-        {"advice": "willneed", "paths": [1]},
-        {"advice": "willneed", "keys": ["a"]},
-        {"advice": "willneed", "paths": ["/kv/a"], "offset": "0"},
-        {"advice": "willneed", "paths": ["/kv/a"], "timeout_s": 0},
-        {"advice": "willneed", "paths": ["/kv/a"], "else": 1},
-        {"advice": "willneed", "paths": ["/kv/a"] * 4097},
-    ],
-)
-def test_a_body_that_is_no_advice_is_refused(body):
-    with pytest.raises(InvalidRequest):
-        parse_advice(body)
 
 
 @pytest.mark.slow

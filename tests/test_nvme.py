@@ -15,9 +15,10 @@ import pytest
 from test_node import Serve
 
 from gd2fs import Client
-from gd2fs.config import NodeConfig, parse_bytes
+from gd2fs.config import NodeConfig
 from gd2fs.errors import InvalidRequest
 from gd2fs.nvme import Nvme, NvmePlace, parse_places
+from gd2fs.sizes import parse_bytes
 
 PAGE_BYTES = 1 << 20
 COUNT = 72  # three times what the memory of these nodes has room for

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gd2fs.overview_latency import buckets_of, grown, quantiles, summed
-from gd2fs.overview_namespaces import TOLD_MAX, lookups_of, namespaces_of
+from gd2fs.overview.latency import buckets_of, grown, quantiles, summed
+from gd2fs.overview.namespaces import TOLD_MAX, lookups_of, namespaces_of
 
 BOUNDS_S = [0.001, 0.01]
 

@@ -26,14 +26,13 @@ from gd2fs.answers import (
 from gd2fs.argument import name_bytes
 from gd2fs.asking import ask_settings, why
 from gd2fs.completion import Completions, Deadline, Steps, run
-from gd2fs.config import ClientConfig, check_timeout, client_config
+from gd2fs.config import ClientConfig, check_timeout, client_config, tls_of
 from gd2fs.errors import Unavailable
 from gd2fs.files import FileSteps
 from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import check
 from gd2fs.pages import Key, Pages
-from gd2fs.tls import tls_of
 from gd2fs.tokens import Token
 from gd2fs.view import View, view_file, view_page
 
@@ -107,22 +106,34 @@ class Client:
         tls_key: str | None = None,
         tls_name: str | None = None,
     ) -> None:
-        self.config = client_config(
-            cp,
-            cluster=cluster,
-            dp=dp,
-            io_threads=io_threads,
-            streams=streams,
-            timeout_s=timeout_s,
-            verify=verify,
-            transport=transport,
-            congestion=congestion,
-            socket_buffer=socket_buffer,
-            token=token,
-            token_file=token_file,
-            tls=tls_of(tls_cert, tls_key, tls_ca, tls_name),
+        self._open(
+            client_config(
+                cp,
+                cluster=cluster,
+                dp=dp,
+                io_threads=io_threads,
+                streams=streams,
+                timeout_s=timeout_s,
+                verify=verify,
+                transport=transport,
+                congestion=congestion,
+                socket_buffer=socket_buffer,
+                token=token,
+                token_file=token_file,
+                tls=tls_of(tls_cert, tls_key, tls_ca, tls_name),
+            )
         )
-        self._core = connect(self.config)
+
+    @classmethod
+    def of(cls, config: ClientConfig) -> Client:
+        """The client that ``config`` says, whatever the environment does. Raises as the class."""
+        client = cls.__new__(cls)
+        client._open(config)
+        return client
+
+    def _open(self, config: ClientConfig) -> None:
+        self.config = config
+        self._core = connect(config)
         self._files = FileSteps(self._core)
         self._lock = threading.Lock()  # Guards: _completions, made at the first await.
         self._completions: Completions | None = None
@@ -709,7 +720,5 @@ def connect(config: ClientConfig) -> _core.Client:
         transport=config.transport,
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
-        token=config.token.as_text() if config.token else "",
-        token_file=config.token_file or "",
-        tls=config.tls.native(),
+        **config.access.native(),
     )

@@ -16,12 +16,10 @@ from types import TracebackType
 from typing import Any
 
 from gd2fs import _core, recovery
-from gd2fs.admin import AdminServer, make_app
-from gd2fs.admin_guard import AdminGuard
-from gd2fs.advice_desk import AdviceDesk
+from gd2fs.admin import AdminSide
+from gd2fs.admin.refusals import Refusals
 from gd2fs.client import Client
-from gd2fs.config import NodeConfig, is_loopback
-from gd2fs.dashboard import Page, dashboard_routes
+from gd2fs.config import NodeConfig, client_config, is_loopback
 from gd2fs.errors import GD2FSError, InvalidRequest
 from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
 from gd2fs.membership.etcd import EtcdProvider
@@ -34,20 +32,16 @@ from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
 from gd2fs.node_facts import node_facts
-from gd2fs.node_report import Reporter
 from gd2fs.nvme import disk_line
-from gd2fs.overview_desk import IdlingWatch, OverviewDesk
+from gd2fs.overview.report import Reporter
 from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
 from gd2fs.slow_log import SlowLog
-from gd2fs.tls import SYSTEM
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 from gd2fs.tracing import Tracer
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
-
-NOT_OVER_TLS = dict.fromkeys(("tls_ca", "tls_cert", "tls_key", "tls_name"), "")  # whatever is set
 
 GONE = NodeState.GONE.name.lower()
 
@@ -64,15 +58,13 @@ class Node:
         provider: Provider,
         own_hash: bytes,
         state_directory: StateDirectory | None = None,
-        guard: AdminGuard | None = None,
     ) -> None:
         self.config = config
         self.provider = provider
         self.name = provider.name
         self._server = server
         self._state_directory = state_directory
-        self._admin: AdminServer | None = None
-        self._advice = AdviceDesk(self._client)
+        self._admin: AdminSide | None = None
         self.settings = Settings(config, server)
         facts = partial(
             node_facts,
@@ -80,7 +72,6 @@ class Node:
             addresses=config.advertise or server.addresses,
             counts=server.counts,
         )
-        self._overview = IdlingWatch(self._client, seen_by=self.name)
         reporter = Reporter(
             server.counts,
             server.spaces,
@@ -92,10 +83,8 @@ class Node:
         questions: Questions = {"facts": facts, "report": reporter.report}
         self._desk = SettingsDesk(self.settings, server, questions)
         self._rule = _rule_thread(config.rule, server) if config.rule else None
-        self._guard = guard or AdminGuard()
         self._tokens: TokenWatch | None = None
         self._slow_log = SlowLog(server)
-        self._tracer = Tracer.exporting(self.name) if config.is_traced else Tracer()
         self._is_stopping = False
 
     @classmethod
@@ -132,9 +121,9 @@ class Node:
             server = _server_of(
                 config, listen, provider.kind, identity, own_hash, first, is_traceable, known
             )
-            node = cls(config, server, provider, own_hash, directory, AdminGuard(known))
+            node = cls(config, server, provider, own_hash, directory)
             undo.callback(node.stop)
-            node._begin()
+            node._begin(known)
             if not config.token_places.is_open:
                 log.info("%s", tokens_line(known))
                 node._tokens = TokenWatch(config.token_places, seen, node._take_tokens)
@@ -163,7 +152,7 @@ class Node:
     @property
     def admin_url(self) -> str | None:
         """The same with ``http://`` or ``https://`` in front."""
-        return f"{self._admin.scheme}://{self._admin.address}" if self._admin else None
+        return self._admin.url if self._admin else None
 
     @property
     def rung(self) -> str:
@@ -214,9 +203,6 @@ class Node:
             self._rule.stop()
         if self._admin:
             self._admin.stop()
-        self._advice.close()
-        self._overview.close()
-        self._tracer.stop()
         self._slow_log.stop()
         self.provider.leave()
         if self._state_directory:
@@ -235,53 +221,55 @@ class Node:
     ) -> None:
         self.stop()
 
-    def _begin(self) -> None:
-        if self.config.admin:
-            labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
-            collector = NodeCollector(
-                self.counts,
-                labels,
-                self.provider,
-                self._server.spaces,
-                tally=self.tally,
+    def _begin(self, known: Sequence[KnownToken]) -> None:
+        config = self.config
+        if config.admin:
+            self._admin = AdminSide(
+                config.admin,
+                tls=config.tls,
+                known=known,
+                name=self.name,
+                tracer=Tracer.exporting(self.name) if config.is_traced else Tracer(),
+                connect=self._client,
+                collect=self._collector,
                 why_not_ready=self.why_not_ready,
             )
-            desk = OverviewDesk(self._overview.look)
-            more = dashboard_routes(desk, self._client, Page.load(), self._guard)
-            app = make_app(
-                collector, self.why_not_ready, self._advice, self._guard, more, self._tracer
-            )
-            self._admin = AdminServer(app, self.config.admin, self.config.tls)
         self.provider.join(self._server, self._moves_left)
 
+    def _collector(self, refusals: Refusals) -> NodeCollector:
+        labels = {"name": self.name, "cluster": self.config.cluster, "rung": self.rung}
+        return NodeCollector(
+            self.counts,
+            labels,
+            self.provider,
+            self._server.spaces,
+            tally=self.tally,
+            why_not_ready=self.why_not_ready,
+            admin_refused=refusals.counts,
+        )
+
     def _take_tokens(self, known: Sequence[KnownToken]) -> None:
-        self._guard.set(known)
+        if self._admin:
+            self._admin.take_tokens(known)
         self._server.set_tokens([each.as_core() for each in known])
 
     def _client(self, timeout_s: float | None = None) -> Client:
         """Of the whole cluster, for what is asked of this node over HTTP."""
-        over_tls: dict[str, Any] = self._shown_over_tls() if self.config.tls.is_on else NOT_OVER_TLS
-        return Client(
-            self.addresses,
-            cluster=self.config.cluster,
-            io_threads=1,
-            streams=1,
-            timeout_s=timeout_s,
-            token=self.config.token or "",
-            token_file=self.config.token_file,
-            **over_tls,
-        )
-
-    def _shown_over_tls(self) -> dict[str, str]:
-        tls = self.config.tls
+        access = self.config.access
         # It is reached where it listens, which need not be where the others know it.
-        name = tls.name or _host_of((*self.config.advertise, *self.addresses)[0])
-        return {
-            "tls_ca": tls.ca or SYSTEM,
-            "tls_cert": tls.cert,
-            "tls_key": tls.key,
-            "tls_name": name,
-        }
+        own_host = _host_of((*self.config.advertise, *self.addresses)[0])
+        return Client.of(
+            client_config(
+                self.addresses,
+                cluster=self.config.cluster,
+                io_threads=1,
+                streams=1,
+                timeout_s=timeout_s,
+                token=access.token or "",
+                token_file=access.token_file,
+                tls=access.tls.as_client(own_host),
+            )
+        )
 
     def _moves_left(self) -> int | None:
         """What all nodes have yet to move because of the map that this one has; None: not known."""
@@ -318,38 +306,30 @@ def _provider_of(
             me=me,
             peers=peers,
             replicas=replicas,
-            access=_access_of(config),
+            access=config.access,
         )
         identity = _identity(me.name, directory)
         return provider, identity, list_hash(peers, replicas)
     identity = _identity(config.name, directory)
-    away_ms = None if identity.away_s is None else int(identity.away_s * 1000)
-    place = Place(config.lease_s, config.ramp_s, config.weight, config.replicas, away_ms)
-    who: dict[str, Any] = {
-        "cluster": config.cluster,
-        "name": identity.name,
-        "addresses": _reachable(config, listen),
-        "boot": identity.boot,
-        "place": place,
-        "is_ended": is_ended,
-    }
+    place = Place(
+        config.cluster,
+        identity.name,
+        _reachable(config, listen),
+        identity.boot,
+        lease_s=config.lease_s,
+        ramp_s=config.ramp_s,
+        weight=config.weight,
+        replicas=config.replicas,
+        away_ms=None if identity.away_s is None else int(identity.away_s * 1000),
+    )
     if config.etcd:
         text = f"etcd\n{config.cluster}"
-        leased: LeasedProvider = EtcdProvider(config.etcd, **who)
+        leased: LeasedProvider = EtcdProvider(config.etcd, place, is_ended)
     else:
         assert config.kubernetes is not None
         text = f"kubernetes\n{config.kubernetes.namespace}\n{config.cluster}"
-        leased = KubernetesProvider(config.kubernetes, **who)
+        leased = KubernetesProvider(config.kubernetes, place, is_ended)
     return leased, identity, hashlib.blake2b(text.encode(), digest_size=LIST_HASH_BYTES).digest()
-
-
-def _access_of(config: NodeConfig) -> dict[str, Any]:
-    """What this node's own clients show to other nodes."""
-    return {
-        "token": config.token.as_text() if config.token else "",
-        "token_file": config.token_file or "",
-        "tls": config.tls.native(),
-    }
 
 
 def _identity(name: str | None, directory: StateDirectory | None) -> Identity:

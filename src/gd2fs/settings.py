@@ -3,7 +3,7 @@
 Requests come over the wire as JSON: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value":
 VALUE}``, where VALUE null takes a setting back. A change holds at once, and until the node ends.
 The same way go questions about the node itself: ``{"do": "facts"}`` (see node_facts), and
-``{"do": "report"}`` (see node_report).
+``{"do": "report"}`` (see overview.report).
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gd2fs.errors import InvalidRequest
@@ -75,6 +74,12 @@ class Tls:
             )
         return self
 
+    def as_client(self, name: str = "") -> Tls:
+        """As a node's own clients use it. ``name``: taken for one of nodes where none is given."""
+        if not self.is_on:
+            return NO_TLS
+        return replace(self, ca=self.ca or SYSTEM, name=self.name or name, clients="any")
+
     def native(self) -> dict[str, Any]:
         """As the native client and server take it."""
         words = {"cert": self.cert, "key": self.key, "ca": self.ca, "name": self.name}
@@ -83,30 +88,6 @@ class Tls:
 
 
 NO_TLS = Tls()
-
-
-def tls_of(
-    cert: str | None,
-    key: str | None,
-    ca: str | None,
-    name: str | None,
-    clients: str = "any",
-    *,
-    environment: Mapping[str, str] = os.environ,
-) -> Tls:
-    """Fill what is not given from ``GD2FS_TLS_CERT``, ``GD2FS_TLS_KEY``, ``GD2FS_TLS_CA`` and
-    ``GD2FS_TLS_NAME``. Raises InvalidRequest."""
-
-    def word(given: str | None, variable: str) -> str:
-        return environment.get(variable, "") if given is None else given
-
-    return Tls(
-        word(cert, "GD2FS_TLS_CERT"),
-        word(key, "GD2FS_TLS_KEY"),
-        word(ca, "GD2FS_TLS_CA"),
-        word(name, "GD2FS_TLS_NAME"),
-        clients,
-    )
 
 
 class AdminContext:

@@ -99,8 +99,12 @@ class TokenWatch:
         while not self._is_stopping:
             self._wake.wait(LOOK_S)
             self._wake.clear()
-            if not self._is_stopping:
+            if self._is_stopping:
+                return
+            try:
                 self._look()
+            except Exception:  # the thread's top: the next change must be seen all the same
+                log.exception("tokens stay as they were: they could not be looked at")
 
     def _look(self) -> None:
         seen = self._places.seen()
@@ -127,6 +131,6 @@ def tokens_line(known: Sequence[KnownToken]) -> str:
 def _stamp(file: Path) -> object:
     try:
         facts = file.stat()
-    except OSError as error:
-        return str(file), error.errno
+    except (OSError, ValueError) as error:  # the latter of what can be no path
+        return str(file), str(error)
     return str(file), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

@@ -147,7 +147,7 @@ def read_tenants(path: Path) -> tuple[KnownToken, ...]:
     """
     try:
         tables = tomllib.loads(_read(path))
-    except tomllib.TOMLDecodeError as cause:
+    except (tomllib.TOMLDecodeError, RecursionError) as cause:
         # The parser's words may quote the file: a secret may stand there by mistake.
         raise InvalidRequest(f"{path} is not TOML", hint="fix it there") from cause
     unknown = [key for key in tables if key != "tokens"]
@@ -171,7 +171,7 @@ def files_of(tenants: Path | None) -> list[Path]:
     try:
         tables = tomllib.loads(_read(tenants)).get("tokens", {})
         named = [table.get("secret_file") for table in tables.values()]
-    except (InvalidRequest, tomllib.TOMLDecodeError, AttributeError):
+    except (InvalidRequest, tomllib.TOMLDecodeError, RecursionError, AttributeError):
         return [tenants]
     return [tenants, *(tenants.parent / each for each in named if isinstance(each, str))]
 
@@ -251,12 +251,13 @@ def _read(path: Path) -> str:
         if len(text) > FILE_BYTES_MAX:
             raise InvalidRequest(f"{path} is over {FILE_BYTES_MAX} bytes", hint="name another")
         return text.decode()
-    except OSError as cause:
-        raise InvalidRequest(
-            f"cannot read {path}: {cause.strerror}", hint="name a file that this user can read"
-        ) from cause
     except UnicodeDecodeError as cause:
         raise InvalidRequest(f"{path} is no text", hint="name another") from cause
+    except (OSError, ValueError) as cause:  # the latter of what can be no path
+        reason = getattr(cause, "strerror", None) or cause
+        raise InvalidRequest(
+            f"cannot read {path}: {reason}", hint="name a file that this user can read"
+        ) from cause
 
 
 def file_is_open_to_all(path: Path) -> bool:

@@ -13,16 +13,19 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from gd2fs import __version__
-from gd2fs.admin import AdminServer
-from gd2fs.admin_guard import AdminGuard
+from gd2fs.admin.app import fault_handlers, show_caller
+from gd2fs.admin.guard import AdminGuard
+from gd2fs.admin.refusals import Refusals
+from gd2fs.admin.server import AdminServer
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
-from gd2fs.node_report import COUNTS
-from gd2fs.overview import Overview, overview_of, shown
-from gd2fs.overview_desk import OverviewDesk
+from gd2fs.overview.watch import Overview, overview_of, shown
+from gd2fs.overview.desk import OverviewDesk
+from gd2fs.overview.report import COUNTS
 from gd2fs.testing.cluster import NodeProcess
 
 GIB = 1 << 30
@@ -204,8 +207,13 @@ def served(cluster: SimulatedCluster, *, token: str = "") -> Iterator[str]:
             return JSONResponse(fault, status_code=401)
         return await call_next(request)
 
-    routes = dashboard_routes(OverviewDesk(cluster.look), no_client, Page.load(), AdminGuard())
-    app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
+    open_to_all = AdminGuard()
+    routes = dashboard_routes(OverviewDesk(cluster.look), no_client, Page.load(), open_to_all)
+    app = Starlette(
+        routes=[Route("/v1/caller", open_to_all.needs("read", show_caller)), *routes],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
+        exception_handlers=fault_handlers(Refusals()),
+    )
     server = AdminServer(app, "127.0.0.1:0")
     try:
         yield f"http://{server.address}/"

@@ -457,6 +457,15 @@ PLANTS = [
     Plant("flags of SGLang", WARNING, without("sglang", "--page-size"), words="page size"),
     Plant("flags of SGLang", WARNING, without("sglang", "--hicache-ratio"), words="host memory"),
     Plant("flags of SGLang", NOTE, without("sglang", "--enable-metrics", values=0)),
+    Plant(
+        "compiled files",
+        ERROR,
+        both(
+            engine("sglang"),
+            lambda machine: machine.write("/root/.cache/sglang/inductor/ab/kernel.so", ""),
+        ),
+        words="kernel.so",
+    ),
     Plant("offloading", ERROR, transfer(kv_connector="LMCacheConnectorV1")),
     Plant("offloading", ERROR, transfer(extra_secondary_tiers=[]), words="no tier"),
     Plant(

@@ -92,6 +92,20 @@ def test_a_record_that_is_none_is_refused(
         handshake(three_nodes, namespace).check()
 
 
+@pytest.mark.parametrize("size", [RECORD_BYTES - 1, RECORD_BYTES + 1])
+def test_a_record_of_another_length_shares_nothing_and_is_told_once(
+    three_nodes: LocalNodes, namespace: str, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with three_nodes.client() as client:
+        client.pages(namespace).put([RECIPE_KEY], [bytes(size)])
+    shaking = handshake(three_nodes, namespace)
+
+    assert [shaking.settle() for _ in range(3)] == [Standing.UNKNOWN] * 3
+
+    [told] = [each.getMessage() for each in caplog.records if "is not of 4096" in each.getMessage()]
+    assert namespace in told
+
+
 def test_what_a_record_says_is_told_on_one_line(three_nodes: LocalNodes, namespace: str) -> None:
     record = json.loads(RECIPE.as_text()) | {"algorithm": "a\n" * 1000}
     with three_nodes.client() as client:

@@ -30,13 +30,11 @@ class Members:
     def provider(self, name: str, *, boot: int = 0, **place) -> LeasedProvider:
         """One that has not joined yet."""
         port = 7000 + len(self._started)
+        how = {"lease_s": LEASE_S, "ramp_s": 0.0} | place
+        at = (f"127.0.0.1:{port}",)
         provider = self.store.provider(
             self.where or self.store.url,
-            cluster=self.cluster,
-            name=name,
-            addresses=(f"127.0.0.1:{port}",),
-            boot=boot or next(_boots),
-            place=Place(**({"lease_s": LEASE_S, "ramp_s": 0.0} | place)),
+            Place(self.cluster, name, at, boot or next(_boots), **how),
         )
         self._started.append(provider)
         return provider

@@ -9,7 +9,7 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from membership.kubernetes_api import NAMESPACE, KubernetesApi
 
@@ -20,7 +20,7 @@ from gd2fs.membership.kubernetes import KubernetesProvider
 from gd2fs.membership.kubernetes_keys import KubernetesKeys
 from gd2fs.membership.kubernetes_link import KubernetesLink, KubernetesSettings
 from gd2fs.membership.kubernetes_names import map_name
-from gd2fs.membership.leased import LeasedProvider
+from gd2fs.membership.leased import LeasedProvider, Place
 from gd2fs.membership.state import NODES, SETTINGS, LeftBy
 from gd2fs.testing.etcd import EtcdServer
 
@@ -35,7 +35,7 @@ class Store(Protocol):
     port: int
     url: str
 
-    def provider(self, where: str, **who: Any) -> LeasedProvider: ...
+    def provider(self, where: str, place: Place) -> LeasedProvider: ...
     def keys(self, cluster: str) -> EtcdKeys | KubernetesKeys: ...
     def options(self) -> list[str]:
         """How `gd2fs` is told of it."""
@@ -83,8 +83,8 @@ class EtcdStore:
     def options(self) -> list[str]:
         return ["--etcd", self.url]
 
-    def provider(self, where: str, **who: Any) -> LeasedProvider:
-        return EtcdProvider(EtcdSettings((where,)), **who)
+    def provider(self, where: str, place: Place) -> LeasedProvider:
+        return EtcdProvider(EtcdSettings((where,)), place)
 
     def keys(self, cluster: str) -> EtcdKeys:
         return EtcdKeys(EtcdLink(EtcdSettings((self.url,)), TIMEOUT_S), cluster)
@@ -144,8 +144,8 @@ class KubernetesStore:
         words = ["--kubernetes", NAMESPACE, "--kubernetes-api", self.url]
         return [*words, "--kubernetes-account", account]
 
-    def provider(self, where: str, **who: Any) -> LeasedProvider:
-        return KubernetesProvider(self.settings(where), **who)
+    def provider(self, where: str, place: Place) -> LeasedProvider:
+        return KubernetesProvider(self.settings(where), place)
 
     def keys(self, cluster: str) -> KubernetesKeys:
         return KubernetesKeys(KubernetesLink(self.settings(), TIMEOUT_S), cluster)

@@ -29,10 +29,9 @@ class Joined:
         self._started: list[EtcdProvider] = []
 
     def provider(self, name: str) -> EtcdProvider:
-        place = Place(LEASE_S, ramp_s=0.0)
-        at = ("127.0.0.1:7000",)
-        who = {"cluster": "c", "name": name, "addresses": at, "boot": len(self._started) + 1}
-        self._started.append(EtcdProvider(self._settings, **who, place=place))
+        boot = len(self._started) + 1
+        place = Place("c", name, ("127.0.0.1:7000",), boot, lease_s=LEASE_S, ramp_s=0.0)
+        self._started.append(EtcdProvider(self._settings, place))
         return self._started[-1]
 
     def start(self, name: str) -> RecordedCore:

@@ -9,7 +9,7 @@ from membership.recorded_core import wait_until
 from metrics.page import Page
 
 from gd2fs import Client
-from gd2fs.admin_guard import visible_to
+from gd2fs.admin.guard import visible_to
 from gd2fs.config import NodeConfig
 from gd2fs.metrics import FAMILIES, Family, NodeCollector, render
 from gd2fs.node import Node

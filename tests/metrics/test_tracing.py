@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from membership.recorded_core import wait_until
 
-from gd2fs.admin import AdminServer, make_app
-from gd2fs.admin_guard import AdminGuard
-from gd2fs.advice_desk import AdviceDesk
+from gd2fs.admin.advice_desk import AdviceDesk
+from gd2fs.admin.app import make_app
+from gd2fs.admin.guard import AdminGuard
+from gd2fs.admin.server import AdminServer
 from gd2fs.tracing import TraceContext, Tracer
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

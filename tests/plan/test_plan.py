@@ -11,12 +11,12 @@ import pytest
 
 from gd2fs.cli import main
 from gd2fs.errors import InvalidRequest
-from gd2fs.plan import KNOWN, Geometry, Machines, Plan, Work, geometry_of
+from gd2fs.plan import KNOWN, Demand, Geometry, Machines, Plan, geometry_of
 from gd2fs.plan.advice import cautions, serve_flags, sglang_settings
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "sizing.md"
 TOKEN = Geometry("small", 10, 2, 50)  # 10 * 2 * 2 * 50 * 2 bytes: 4000
-WORK = Work(
+DEMAND = Demand(
     users=100,
     turns=5,
     prompt_tokens=60,
@@ -34,8 +34,8 @@ MACHINES = Machines(
     engine_nic_gbit=0.2,  # 25 MB/s, of which 20 are payload
     prefill_tokens_per_s=1000,
 )
-PLAN = Plan(TOKEN, WORK, MACHINES)
-ON_DISK = Plan(TOKEN, WORK, replace(MACHINES, nvme_bytes=400_000_000))
+PLAN = Plan(TOKEN, DEMAND, MACHINES)
+ON_DISK = Plan(TOKEN, DEMAND, replace(MACHINES, nvme_bytes=400_000_000))
 
 LLAMA_70B = {
     "num_hidden_layers": 80,
@@ -72,8 +72,8 @@ DEEPSEEK = {
         ("cold_tokens_per_s", 4_600),
     ],
 )
-def test_the_work_in_tokens_is_what_pen_and_paper_give(name, value):
-    assert getattr(WORK, name) == pytest.approx(value)
+def test_the_demand_in_tokens_is_what_pen_and_paper_give(name, value):
+    assert getattr(DEMAND, name) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_disks_take_what_has_ended(name, value):
 
 
 def test_a_copy_needs_a_node_of_its_own():
-    tiny = Plan(TOKEN, replace(WORK, users=1), replace(MACHINES, nic_gbit=100, replicas=3))
+    tiny = Plan(TOKEN, replace(DEMAND, users=1), replace(MACHINES, nic_gbit=100, replicas=3))
 
     assert (tiny.nodes, tiny.nodes_because) == (3, "replicas")
 
@@ -201,9 +201,9 @@ def test_a_config_that_says_too_little_is_refused(tmp_path, text):
         {"prompt_tokens": 0, "answer_tokens": 0},
     ],
 )
-def test_work_that_cannot_be_is_refused(changes):
+def test_demand_that_cannot_be_is_refused(changes):
     with pytest.raises(InvalidRequest):
-        replace(WORK, **changes)
+        replace(DEMAND, **changes)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_machines_that_cannot_be_are_refused(changes):
 
 def test_more_nodes_than_a_cluster_can_have_are_refused():
     with pytest.raises(InvalidRequest, match="are more than the 1024"):
-        Plan(TOKEN, replace(WORK, users=1e6), MACHINES)
+        Plan(TOKEN, replace(DEMAND, users=1e6), MACHINES)
 
 
 def test_flags_are_those_of_serve():
@@ -240,7 +240,7 @@ def test_flags_are_those_of_serve():
 
 
 def test_what_does_not_work_out_is_said():
-    slow = Plan(TOKEN, WORK, replace(MACHINES, engine_nic_gbit=0.02, engines=1, replicas=1))
+    slow = Plan(TOKEN, DEMAND, replace(MACHINES, engine_nic_gbit=0.02, engines=1, replicas=1))
 
     said = "\n".join(cautions(slow))
 
@@ -277,7 +277,7 @@ def test_the_guide_has_every_formula():
     text = GUIDE.read_text(encoding="utf-8")
     names = [
         name
-        for kind in (Work, Plan)
+        for kind in (Demand, Plan)
         for name, value in vars(kind).items()
         if isinstance(value, property)
     ]

@@ -94,11 +94,11 @@ def plan(
 
     All formulas are in docs/guides/sizing.md.
     """
-    from gd2fs.plan import Machines, Plan, Work, geometry_of
+    from gd2fs.plan import Demand, Machines, Plan, geometry_of
 
     made = Plan(
         geometry_of(model, dtype),
-        Work(
+        Demand(
             users=users,
             turns=turns,
             prompt_tokens=prompt_tokens,
@@ -131,13 +131,13 @@ def _as_dict(made: Plan) -> dict[str, Any]:
     return {
         "model": made.geometry.name,
         "token_bytes": made.geometry.token_bytes,
-        "session_tokens": made.work.session_tokens,
+        "session_tokens": made.demand.session_tokens,
         "session_bytes": round(made.session_bytes),
         "active_bytes": round(made.active_bytes),
         "ended_bytes": round(made.ended_bytes),
         "working_set_bytes": round(made.working_set_bytes),
-        "turns_per_s": made.work.turns_per_s,
-        "history_tokens": made.work.history_tokens,
+        "turns_per_s": made.demand.turns_per_s,
+        "history_tokens": made.demand.history_tokens,
         "read_bytes_per_s": round(made.read_bytes_per_s),
         "write_bytes_per_s": round(made.write_bytes_per_s),
         "nodes": made.nodes,
@@ -182,22 +182,22 @@ def _print(made: Plan) -> None:
 
 
 def _rows(made: Plan) -> Iterator[tuple[str, str]]:
-    work, machines = made.work, made.machines
+    demand, machines = made.demand, made.machines
     yield "a token", f"{format_bytes(made.geometry.token_bytes)} of cache"
     yield (
         "a conversation",
-        f"{work.session_tokens:,.0f} tokens, {format_bytes(made.session_bytes)}; with what all "
-        f"share, its last prompt has {work.longest_tokens:,.0f} tokens",
+        f"{demand.session_tokens:,.0f} tokens, {format_bytes(made.session_bytes)}; with what all "
+        f"share, its last prompt has {demand.longest_tokens:,.0f} tokens",
     )
     copies = f", {machines.replicas} copies" if machines.replicas > 1 else ""
     yield (
         "to be kept",
         f"{format_bytes(made.working_set_bytes)}{copies}: {format_bytes(made.active_bytes)} of "
-        f"{work.users:,.0f} that go on, {format_bytes(made.ended_bytes)} of those that ended",
+        f"{demand.users:,.0f} that go on, {format_bytes(made.ended_bytes)} of those that ended",
     )
     yield (
         "turns",
-        f"{work.turns_per_s:,.3g} a second, with {work.history_tokens:,.0f} tokens before",
+        f"{demand.turns_per_s:,.3g} a second, with {demand.history_tokens:,.0f} tokens before",
     )
     yield (
         "at the peak",

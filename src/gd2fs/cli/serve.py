@@ -27,6 +27,7 @@ from gd2fs.config import (
     NodeConfig,
     etcd_settings,
     kubernetes_settings,
+    tls_of,
 )
 from gd2fs.config_file import read_config
 from gd2fs.errors import GD2FSError, Unavailable
@@ -34,7 +35,6 @@ from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 from gd2fs.nvme import nvme_facts
 from gd2fs.rules import RuleSet
-from gd2fs.tls import tls_of
 
 RuleOption = Annotated[
     str | None,

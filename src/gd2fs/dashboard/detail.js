@@ -30,10 +30,11 @@ class Detail {
     this.report("", "");
     say(byId("detail-title"), name === null ? "Settings of all nodes" : name);
     say(byId("detail-settings"), "");
-    byId("detail-leave").hidden = name === null;
+    byId("detail-leave").hidden = name === null || !mayOperate();
+    byId("detail-change").hidden = !mayOperate();
     this.show(overview);
     this.dialog.showModal();
-    this.load();
+    if (mayOperate()) this.load();
   }
 
   // What is known of it now; called with every overview.

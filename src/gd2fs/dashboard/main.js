@@ -44,9 +44,10 @@ async function refresh() {
   clearTimeout(timer);
   try {
     overview = await ask("v1/overview");
+    await askWho();
     notice("");
     byId("sign-in").hidden = true;
-    byId("forget").hidden = !token();
+    showCaller();
     show();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -68,7 +69,16 @@ function notice(text) {
   say(byId("notice"), text);
 }
 
+function showCaller() {
+  byId("forget").hidden = !token();
+  byId("settings").hidden = !mayOperate();
+  say(byId("caller"), callerText());
+}
+
 function signIn(error) {
+  caller = null;
+  say(byId("caller"), "");
+  byId("settings").hidden = true;
   const isFirst = byId("sign-in").hidden;
   byId("main").hidden = true;
   byId("sign-in").hidden = false;
@@ -153,13 +163,13 @@ byId("pause").addEventListener("click", () => {
   if (!isPaused) refresh();
 });
 byId("forget").addEventListener("click", () => {
-  sessionStorage.removeItem(TOKEN_KEY);
+  use("");
   byId("forget").hidden = true;
   refresh();
 });
 byId("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem(TOKEN_KEY, byId("token").value.trim());
+  use(byId("token").value.trim());
   byId("token").value = "";
   refresh();
 });

@@ -1,6 +1,9 @@
-// Session: how the node is asked, and the token that it may want. A token stays in this tab.
+// Session: how the node is asked, the token that it may want, and what that may. A token stays in this tab.
 const TOKEN_KEY = "gd2fs-token";
 const ANSWER_MS = 8000;
+const OPERATORS = ["admin", "cluster"]; // rights that drain nodes and change settings
+
+let caller = null; // as the node calls whoever asks; null: not known yet
 
 class Refused extends Error {
   constructor(status, message, hint) {
@@ -12,6 +15,26 @@ class Refused extends Error {
 
 function token() {
   return sessionStorage.getItem(TOKEN_KEY);
+}
+
+function use(text) {
+  if (text) sessionStorage.setItem(TOKEN_KEY, text);
+  else sessionStorage.removeItem(TOKEN_KEY);
+  caller = null;
+}
+
+async function askWho() {
+  caller ??= await ask("v1/caller");
+}
+
+function mayOperate() {
+  return OPERATORS.includes(caller?.right);
+}
+
+// As whom; nothing where the node has no tokens.
+function callerText() {
+  if (!caller?.token) return "";
+  return mayOperate() ? `as ${caller.token}` : `as ${caller.token}, to look only`;
 }
 
 async function ask(path, body) {

@@ -112,6 +112,32 @@ def _sglang_faults(each: EngineProcess) -> Iterator[Finding]:
         yield note(f"process {each.pid}: no metrics", "`--enable-metrics --enable-cache-report`")
 
 
+@check(
+    "compiled files",
+    "a server that is killed while it compiles may leave an empty library, and no later one starts",
+)
+def compiled_files(subject: Subject) -> Iterator[Finding]:
+    """None of those that SGLang keeps is empty."""
+    if subject.engine != "sglang":
+        return
+    machine = subject.machine
+    folder = _compiled_at(machine.environment)
+    libraries = machine.files(folder, ".so")
+    empty = [path for path in libraries if (at := machine.status(path)) and at.st_size == 0]
+    if empty:
+        yield error(
+            f"{len(empty)} of {len(libraries)} libraries below {folder} are empty: {empty[0]}",
+            f"`find {folder} -name '*.so' -size 0 -delete`, and start the server again",
+        )
+    else:
+        yield ok(f"{len(libraries)} libraries below {folder}")
+
+
+def _compiled_at(environment: Mapping[str, str]) -> str:
+    home = environment.get("HOME") or "/root"
+    return environment.get("TORCHINDUCTOR_CACHE_DIR") or f"{home}/.cache/sglang"
+
+
 # ---- vLLM ----------------------------------------------------------------------------------------
 
 

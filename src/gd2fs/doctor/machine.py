@@ -10,12 +10,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from gd2fs.doctor.probes import Probes
 
 TEXT_BYTES_MAX = 1 << 20  # of one file; those of /proc and /sys are far smaller
 PROCESSES_MAX = 100_000
+FILES_MAX = 100_000  # of one folder and all below it
 UNLIMITED = 1 << 62  # what `unlimited` and `max` count as
 
 
@@ -83,6 +85,16 @@ class Machine:
             return sorted(os.listdir(self.path(path)))
         except OSError:
             return []
+
+    def files(self, folder: str, end: str) -> list[str]:
+        """Files below a folder whose names end so, in no order; ``FILES_MAX`` at most."""
+        found = (
+            self.seen(Path(parent) / name)
+            for parent, _, names in os.walk(self.path(folder))
+            for name in names
+            if name.endswith(end)
+        )
+        return list(islice(found, FILES_MAX))
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""

@@ -31,26 +31,11 @@ class EtcdProvider(LeasedProvider):
     store = "etcd"
 
     def __init__(
-        self,
-        settings: EtcdSettings,
-        *,
-        cluster: str,
-        name: str,
-        addresses: tuple[str, ...],
-        boot: int,
-        place: Place | None = None,
-        is_ended: threading.Event | None = None,
+        self, settings: EtcdSettings, place: Place, is_ended: threading.Event | None = None
     ) -> None:
-        super().__init__(
-            cluster=cluster,
-            name=name,
-            addresses=addresses,
-            boot=boot,
-            place=place,
-            is_ended=is_ended,
-        )
-        self._keys = EtcdKeys(EtcdLink(settings, self._timeout_s), cluster)
-        self._watching = EtcdKeys(EtcdLink(settings, self._timeout_s), cluster)
+        super().__init__(place, is_ended)
+        self._keys = EtcdKeys(EtcdLink(settings, self._timeout_s), place.cluster)
+        self._watching = EtcdKeys(EtcdLink(settings, self._timeout_s), place.cluster)
         self._events: EtcdFollower | None = None
         self._lease = 0
         self._behind_since_ms: int | None = None

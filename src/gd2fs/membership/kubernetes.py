@@ -44,27 +44,12 @@ class KubernetesProvider(LeasedProvider):
     store = "Kubernetes"
 
     def __init__(
-        self,
-        settings: KubernetesSettings,
-        *,
-        cluster: str,
-        name: str,
-        addresses: tuple[str, ...],
-        boot: int,
-        place: Place | None = None,
-        is_ended: threading.Event | None = None,
+        self, settings: KubernetesSettings, place: Place, is_ended: threading.Event | None = None
     ) -> None:
-        super().__init__(
-            cluster=cluster,
-            name=name,
-            addresses=addresses,
-            boot=boot,
-            place=place,
-            is_ended=is_ended,
-        )
+        super().__init__(place, is_ended)
         self._settings = settings
-        self._keys = KubernetesKeys(KubernetesLink(settings, START_TIMEOUT_S), cluster)
-        self._leases = KubernetesLeases(self._keys.link, cluster, self._lease_s)
+        self._keys = KubernetesKeys(KubernetesLink(settings, START_TIMEOUT_S), place.cluster)
+        self._leases = KubernetesLeases(self._keys.link, place.cluster, self._lease_s)
         self._uid = ""
         self._held: HeldLease | None = None
         self._versions: KubernetesFollower | None = None

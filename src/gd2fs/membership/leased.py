@@ -45,9 +45,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How a node takes its place.
+    """Which place a node takes, and how.
 
     Attributes:
+        cluster: The cluster's name.
+        name: Of the node.
+        addresses: Where others reach it.
+        boot: No process of that name ever had it before.
         lease_s: After so long without a keep-alive it is gone. What the first node of a cluster
             says, or the store grants beyond that, holds for all.
         ramp_s: A joining node has its whole weight after this; 0: at once.
@@ -56,6 +60,10 @@ class Place:
         away_ms: Since this node left; None: it has not been here.
     """
 
+    cluster: str
+    name: str
+    addresses: tuple[str, ...]
+    boot: int
     lease_s: int = 5
     ramp_s: float = 10.0
     weight: int = WEIGHT_DEFAULT
@@ -70,40 +78,27 @@ class LeasedProvider(ABC):
     have deadlines. Without the store the node goes on until its lease ends, then without records.
 
     Args:
-        cluster: The cluster's name.
-        name: Of this node.
-        addresses: Where others reach it.
-        boot: No process of that name ever had it before.
-        place: How it takes its place.
+        place: Which place it takes, and how.
         is_ended: Set from outside to end a wait for the name.
     """
 
     kind: str
     store: str  # how messages call it
 
-    def __init__(
-        self,
-        *,
-        cluster: str,
-        name: str,
-        addresses: tuple[str, ...],
-        boot: int,
-        place: Place | None = None,
-        is_ended: threading.Event | None = None,
-    ) -> None:
-        self.name = name
+    def __init__(self, place: Place, is_ended: threading.Event | None = None) -> None:
+        self.name = place.name
         self.is_over = threading.Event()
         self.fault = ""
-        self._place = place or Place()
-        self._me = Member(name, addresses, self._place.weight, boot, NodeState.JOINING)
+        self._place = place
+        self._me = Member(place.name, place.addresses, place.weight, place.boot, NodeState.JOINING)
         self._moves_left: Callable[[], int | None] = lambda: None
-        self._cluster = cluster
-        self._timeout_s = min(max(self._place.lease_s / 4, TIMEOUT_S_MIN), TIMEOUT_S_MAX)
-        self._away_ms = self._place.away_ms
+        self._cluster = place.cluster
+        self._timeout_s = min(max(place.lease_s / 4, TIMEOUT_S_MIN), TIMEOUT_S_MAX)
+        self._away_ms = place.away_ms
         self._first: ClusterState | None = None
         self._core: Core | None = None
         self._follower: Follower | None = None
-        self._lease_s = self._place.lease_s
+        self._lease_s = place.lease_s
         self._until_ms = 0
         self._step = len(RAMP_PERCENT) - 1
         self._step_since_ms = 0

@@ -44,7 +44,7 @@ class Provider(Protocol):
     """Membership of one node.
 
     Attributes:
-        kind: ``static`` or ``etcd``.
+        kind: ``static``, ``etcd`` or ``kubernetes``.
         name: Of this node.
         is_over: Set when this node has no place in the cluster any more; ``fault`` says why, empty
             when it was asked to go.

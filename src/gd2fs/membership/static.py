@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gd2fs import _core
 from gd2fs.errors import GD2FSError, InvalidRequest
@@ -18,6 +18,9 @@ from gd2fs.membership.peers import Peer, format_peers, list_hash, parse_peers
 from gd2fs.membership.provider import Core
 from gd2fs.membership.replicas import ONE_COPY, Replicas
 from gd2fs.membership.state import ClusterMap, Member, NodeState, Settings
+
+if TYPE_CHECKING:
+    from gd2fs.config import Access
 
 PROBE_MS = 500  # for a peer to say which list it has
 PROBES_AT_ONCE = 16
@@ -36,6 +39,7 @@ class StaticProvider:
         me: This node, one of ``peers``.
         peers: All nodes.
         replicas: Copies of what lies in each namespace.
+        access: What is shown to the peers; None: nothing.
     """
 
     kind = "static"
@@ -47,9 +51,8 @@ class StaticProvider:
         me: Peer,
         peers: list[Peer],
         replicas: Replicas = ONE_COPY,
-        access: Mapping[str, Any] | None = None,
+        access: Access | None = None,
     ) -> None:
-        """``access``: what is shown to the peers, as the native client takes it."""
         self.name = me.name
         self.is_over = threading.Event()
         self.fault = ""
@@ -57,7 +60,7 @@ class StaticProvider:
         self._me = me
         self._peers = peers
         self._replicas = replicas
-        self._access: dict[str, Any] = dict(access or {})
+        self._access = access.native() if access else {}
         self._refusals: set[str] = set()  # that were told
         self._hash = list_hash(peers, replicas)
         self._is_stopping = threading.Event()

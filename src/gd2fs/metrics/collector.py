@@ -42,6 +42,7 @@ class NodeCollector:
         counts, tally, spaces: As the native server answers them.
         labels: Of the node: ``name``, ``cluster``, ``rung``.
         why_not_ready: Empty while it serves.
+        admin_refused: What its admin side has turned away, by reason.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class NodeCollector:
         *,
         tally: Callable[[], Mapping[str, Any]],
         why_not_ready: Callable[[], str],
+        admin_refused: Callable[[], Counts] = dict,
     ) -> None:
         self._counts = counts
         self._tally = tally
@@ -60,6 +62,7 @@ class NodeCollector:
         self._labels = dict(labels)
         self._provider = provider
         self._why_not_ready = why_not_ready
+        self._admin_refused = admin_refused
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric of the node."""
@@ -70,6 +73,8 @@ class NodeCollector:
         yield from _sorted_counts(counts)
         yield from _namespaces(self._spaces())
         yield from details.families(self._tally())
+        refused = {(reason,): count for reason, count in self._admin_refused().items()}
+        yield details.labelled("gd2fs_admin_refused", refused)
         yield from ProcessCollector(registry=None).collect()
 
     def _node(self) -> Metric:

@@ -15,7 +15,7 @@ from prometheus_client.core import (
 )
 
 WITH_NVME = "with `--nvme`"
-WITH_LEASES = "with leases (`--etcd`)"
+WITH_LEASES = "with leases (`--etcd`, `--kubernetes`)"
 KINDS = {
     "gauge": GaugeMetricFamily,
     "counter": CounterMetricFamily,
@@ -373,6 +373,15 @@ NVME = (
     Family("gd2fs_nvme_errors", "Failed calls of its disks", "counter", ("kind",), when=WITH_NVME),
 )
 
+ADMIN = (
+    Family(
+        "gd2fs_admin_refused",
+        "Connections and requests that the admin side turned away",
+        "counter",
+        ("reason",),
+    ),
+)
+
 SECTIONS: Mapping[str, tuple[Family, ...]] = {
     "The node and its cluster": NODE,
     "Memory": MEMORY,
@@ -380,6 +389,7 @@ SECTIONS: Mapping[str, tuple[Family, ...]] = {
     "Namespaces": NAMESPACES,
     "Other nodes": PEERS,
     "The disk tier": NVME,
+    "The admin side": ADMIN,
 }
 FAMILIES: Mapping[str, Family] = {
     each.name: each for section in SECTIONS.values() for each in section

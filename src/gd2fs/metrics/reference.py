@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from gd2fs.admin.refusals import REASONS
 from gd2fs.metrics.families import SECTIONS, Family
 
 HEAD = """\
@@ -43,12 +44,18 @@ LABELS = {
         "`tls_required`: it spoke no TLS; `tls_certificate`: one side did not take the other's; "
         "`tls_handshake`: TLS came to nothing"
     ),
+    "`reason` of what the admin side refused": "; ".join(
+        f"`{reason}`: {text}" for reason, text in REASONS.items()
+    ),
     "`policy`": "`lru`, `s3-fifo`, `priority`",
     "`op`": (
         "of the wire: `get` and `exists` of pages, `read` and `meta` of files, `offer` (a write), "
         "`commit`, `advise`, `ping`, …"
     ),
-    "`transport`": "`tcp`, `unix`; `shm`: the reader copies out of the node's memory itself",
+    "`transport`": (
+        "`tcp`, which is TLS on a node that has it: it takes no other; `unix`; `shm`: the reader "
+        "copies out of the node's memory itself"
+    ),
     "`state` of the arena": (
         "`free`, `filling`, `loading`, `staged` (not committed yet), `live`, `zombie` (gone, but "
         "still being read), `record` (bookkeeping)"

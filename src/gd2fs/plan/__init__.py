@@ -1,13 +1,14 @@
 """Plan: how much a fleet needs: a model and its users in, bytes, nodes and networks out.
 
-``geometry`` and ``models`` say what a token weighs, ``work`` what users do, ``fleet`` what follows.
+``geometry`` and ``models`` say what a token weighs, ``demand`` what users ask of it, ``fleet`` what
+follows.
 """
 
 from __future__ import annotations
 
+from gd2fs.plan.demand import Demand
 from gd2fs.plan.fleet import Machines, Plan
 from gd2fs.plan.geometry import DTYPES, Geometry
 from gd2fs.plan.models import KNOWN, geometry_of
-from gd2fs.plan.work import Work
 
-__all__ = ["DTYPES", "KNOWN", "Geometry", "Machines", "Plan", "Work", "geometry_of"]
+__all__ = ["DTYPES", "KNOWN", "Demand", "Geometry", "Machines", "Plan", "geometry_of"]

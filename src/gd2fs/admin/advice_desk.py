@@ -10,16 +10,27 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from gd2fs.advice import WISHES, Advised
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gd2fs import _core
+from gd2fs.admin.body import body_of
+from gd2fs.admin.guard import AdminGuard, NotAllowed, caller_of
+from gd2fs.advice import Advised, check_range
+from gd2fs.argument import name_bytes
 from gd2fs.client import Client
 from gd2fs.errors import InvalidRequest
 from gd2fs.tokens import KnownToken
+from gd2fs.tracing import HEADER, TraceContext, Tracer
 
 BODY_BYTES_MAX = 1 << 20
 NAMES_MAX = 4096  # of one call
+NAME_SHOWN_MAX = 200  # letters of a name in a message
 UNDER_WAY_MAX = 256  # calls that nobody waits for
 TIMEOUT_S_DEFAULT = 30.0
 TIMEOUT_S_MAX = 600.0
@@ -28,61 +39,67 @@ RIGHT_FOR = {"willneed": "read", "dontneed": "write", "pin": "admin", "unpin": "
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What one call asks for, checked."""
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one call asks for, as its JSON says it."""
 
-    advice: str
-    paths: list[str] = field(default_factory=list)
+    advice: Literal["willneed", "dontneed", "pin", "unpin"]
+    paths: list[str] = []
     namespace: str = ""
-    keys: list[str] = field(default_factory=list)
+    keys: list[str] = []
     offset: int = 0
     length: int = 0
-    timeout_s: float = TIMEOUT_S_DEFAULT
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX)] = TIMEOUT_S_DEFAULT
     wait: bool = False
 
+    @property
+    def names_count(self) -> int:
+        """How many files and pages it is about."""
+        return len(self.paths) + len(self.keys)
 
-def parse_advice(body: Any) -> Advice:
-    """Read a call's JSON.
+
+def advice_routes(desk: AdviceDesk, guard: AdminGuard, tracer: Tracer) -> list[Route]:
+    """``POST /v1/advise``."""
+
+    async def advise(request: Request) -> Response:
+        advice = check_advice(await body_of(request, Advice, bytes_max=BODY_BYTES_MAX))
+        if not is_allowed(advice, caller_of(request)):
+            raise NotAllowed(caller_of(request))
+        asker = TraceContext.parse(request.headers.get(HEADER))
+        attributes = {"gd2fs.names": advice.names_count}
+        with tracer.span(f"advice {advice.advice}", **attributes) as own:
+            context = own or asker
+            answer = await run_in_threadpool(desk.take, advice, context.low_half if context else 0)
+        return JSONResponse(answer, status_code=200 if advice.wait else 202)
+
+    return [Route("/v1/advise", guard.needs("read", advise, everywhere=False), methods=["POST"])]
+
+
+def check_advice(advice: Advice) -> Advice:
+    """Return ``advice`` when it can be carried out, as far as its words say.
 
     Raises:
-        InvalidRequest: It is no advice, or about too much, or about nothing.
+        InvalidRequest: It is about too much, or about nothing, or names what can be no name.
     """
-    if not isinstance(body, dict):
+    if not 1 <= advice.names_count <= NAMES_MAX:
         raise InvalidRequest(
-            "the body is no JSON object", hint='send {"advice": ..., "paths": [...]}'
+            f"{advice.names_count} names", hint=f"give `paths` or `keys`, {NAMES_MAX} at most"
         )
-    fields: dict[str, Any] = {
-        "advice": str,
-        "paths": list,
-        "namespace": str,
-        "keys": list,
-        "wait": bool,
-    }
-    numbers: dict[str, Any] = {"offset": int, "length": int, "timeout_s": (int, float)}
-    known = fields | numbers
-    for name, value in body.items():
-        is_number = name in numbers and not isinstance(value, bool)
-        if name not in known or not (
-            isinstance(value, known[name]) and (is_number or name in fields)
-        ):
-            raise InvalidRequest(f"`{name}` is unknown, or not what it should be", hint=_hint())
-    given: dict[str, Any] = {"advice": ""} | body
-    advice = Advice(**given)
-    if advice.advice not in WISHES:
-        raise InvalidRequest(f"no advice `{advice.advice}`", hint=", ".join(WISHES))
-    names = [*advice.paths, *advice.keys]
-    if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidRequest("nothing is named, or not by texts", hint=_hint())
-    if len(names) > NAMES_MAX:
-        raise InvalidRequest(f"{len(names)} names", hint=f"at most {NAMES_MAX} in one call")
     if advice.keys and not advice.namespace:
         raise InvalidRequest("keys without a namespace", hint='add "namespace": "NAME"')
-    if not 0 < advice.timeout_s <= TIMEOUT_S_MAX:
-        raise InvalidRequest(
-            f"timeout_s is {advice.timeout_s}", hint=f"at most {TIMEOUT_S_MAX:.0f}"
-        )
+    check_range(advice.offset, advice.length)
+    for path in advice.paths:
+        _refuse("path", path, _core.path_fault(name_bytes(path)))
+    if advice.namespace:
+        fault = _core.namespace_fault(name_bytes(advice.namespace))
+        _refuse("namespace", advice.namespace, fault)
+    for key in advice.keys:
+        _refuse("key", key, _core.key_fault(name_bytes(key)))
     return advice
+
+
+def _refuse(what: str, name: str, fault: str) -> None:
+    if fault:
+        raise InvalidRequest(f"{what} `{name[:NAME_SHOWN_MAX]}` {fault}", hint="fix it")
 
 
 def is_allowed(advice: Advice, caller: KnownToken) -> bool:
@@ -117,15 +134,10 @@ class AdviceDesk:
             Unavailable: No node, or not every node, answered in time.
         """
         begun = self._begin(advice, trace)
-        log.debug(
-            "advice %s for %d names, trace %016x",
-            advice.advice,
-            len(advice.paths) + len(advice.keys),
-            trace,
-        )
+        log.debug("advice %s for %d names, trace %016x", advice.advice, advice.names_count, trace)
         if not advice.wait:
             self._keep(begun)
-            return {"started": len(advice.paths) + len(advice.keys)}
+            return {"started": advice.names_count}
         done = sum(each.wait() or 0 for each in begun)
         return {"bytes": done, "missing": [str(name) for each in begun for name in each.missing]}
 
@@ -172,7 +184,3 @@ class AdviceDesk:
             if self._client is None:
                 self._client = self._connect()
             return self._client
-
-
-def _hint() -> str:
-    return "advice, paths, namespace, keys, offset, length, timeout_s, wait: see the guide"

@@ -1,4 +1,4 @@
-"""Work: what users do with a fleet, and what that means in tokens. No bytes here.
+"""Demand: what users ask of a fleet, and what that means in tokens. No bytes here.
 
 Every formula stands in docs/guides/sizing.md under the name that it has here.
 """
@@ -12,8 +12,8 @@ from gd2fs.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Conversations, in a steady state.
+class Demand:
+    """Conversations of many users, in a steady state.
 
     Attributes:
         users: Conversations that are going on at the same time.

@@ -1,4 +1,4 @@
-"""Admin guard: who may ask what over HTTP. The tokens are those of the wire.
+"""Guard: who may ask what over HTTP. The tokens are those of the wire.
 
 ``Authorization: Bearer NAME.SECRET``. A node without tokens asks for none. 401 answers who has
 proven nothing, 403 whose token has not the right: from the rights alone, before anything is looked
@@ -15,7 +15,7 @@ from typing import Any
 from prometheus_client.core import Metric
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.tokens import KnownToken, key_of, parse_token
@@ -24,6 +24,21 @@ Answer = Callable[[Request], Response | Awaitable[Response]]
 SCHEME = "bearer"
 NOBODY_KEY = key_of("nobody")  # compared with where there is no token of that name
 EVERYBODY = KnownToken("", b"")  # of a node without tokens
+
+
+class NotProven(Exception):
+    """No token, or a wrong one. ``reason``: as refusals are counted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("a token is needed: `Authorization: Bearer NAME.SECRET`")
+        self.reason = reason
+
+
+class NotAllowed(Exception):
+    """The token does not have the right."""
+
+    def __init__(self, caller: KnownToken) -> None:
+        super().__init__(f"token `{caller.name}` has no right to this")
 
 
 class AdminGuard:
@@ -40,22 +55,18 @@ class AdminGuard:
     def needs(
         self, right: str, answer: Answer, *, everywhere: bool = True
     ) -> Callable[[Request], Awaitable[Response]]:
-        """``answer`` for those alone who have ``right``: ``read``, ``write`` or ``admin``.
+        """``answer`` for those alone who have ``right``; others raise NotProven or NotAllowed.
 
         Args:
-            right: What it takes.
+            right: What it takes: ``read``, ``write`` or ``admin``.
             answer: What the route does, a function or a coroutine function.
             everywhere: In all namespaces; else ``answer`` has to look at ``caller_of(request)``.
         """
 
         async def guarded(request: Request) -> Response:
             caller = self.caller(request)
-            if caller is None:
-                return _refusal(
-                    401, "a token is needed: `Authorization: Bearer NAME.SECRET`", challenge=True
-                )
             if not caller.may(right, None if everywhere else _any_of(caller)):
-                return denied(caller)
+                raise NotAllowed(caller)
             request.state.caller = caller
             if inspect.iscoroutinefunction(answer):
                 return await answer(request)
@@ -63,32 +74,31 @@ class AdminGuard:
 
         return guarded
 
-    def caller(self, request: Request) -> KnownToken | None:
-        """Whose token the request shows; None: nobody's."""
+    def caller(self, request: Request) -> KnownToken:
+        """Whose token the request shows. Raises NotProven: nobody's."""
         known = self._known
         if not known:
             return EVERYBODY
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != SCHEME:
-            return None
+            raise NotProven("no_token")
         try:
             token = parse_token(text)
-        except InvalidRequest:
-            return None
+        except InvalidRequest as cause:
+            raise NotProven("unknown_token") from cause
         found = known.get(token.name)
         is_right = hmac.compare_digest(token.key, found.key if found else NOBODY_KEY)
-        return found if is_right and found else None
+        if found is None:
+            raise NotProven("unknown_token")
+        if not is_right:
+            raise NotProven("wrong_secret")
+        return found
 
 
 def caller_of(request: Request) -> KnownToken:
     """Whose token a guarded request has shown."""
     caller: KnownToken = request.state.caller
     return caller
-
-
-def denied(caller: KnownToken) -> Response:
-    """What a caller hears whose token does not have the right."""
-    return _refusal(403, f"token `{caller.name}` has no right to this")
 
 
 class OwnNamespaces:
@@ -118,8 +128,3 @@ def visible_to(caller: KnownToken, collector: Any) -> Any:
 
 def _any_of(caller: KnownToken) -> str | None:
     return caller.namespaces[0] if caller.namespaces else None
-
-
-def _refusal(status: int, reason: str, *, challenge: bool = False) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if challenge else None
-    return JSONResponse({"error": reason}, status_code=status, headers=headers)

@@ -11,8 +11,8 @@ from typing import Any
 
 from gd2fs import __version__
 from gd2fs.membership.provider import Provider
-from gd2fs.overview_latency import buckets_of
-from gd2fs.overview_namespaces import lookups_of
+from gd2fs.overview.latency import buckets_of
+from gd2fs.overview.namespaces import lookups_of
 
 EVICTIONS_TOLD = 32  # groups of them, the newest first
 Space = tuple[bytes, int, int, int, int, int]  # as the native server says
@@ -84,7 +84,7 @@ class Reporter:
             ``up_ms``: since its start, by a clock that never jumps: counts of two reports are this
             far apart. ``counts``: see COUNTS. ``namespaces``: of each that has rules, and first of
             all others without a name: bytes in memory, pinned, on disk, and both quotas.
-            ``lookups`` and ``buckets``: see overview_namespaces and overview_latency.
+            ``lookups`` and ``buckets``: see namespaces and latency.
             ``evictions``: groups of what went lately, the newest first.
         """
         counts, tally = self._counts(), self._tally()

@@ -1,0 +1,47 @@
+"""Body: what a request says in JSON, read within bounds and checked against a type."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from gd2fs.errors import InvalidRequest
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class TooLong(InvalidRequest):
+    """A body of more bytes than its route takes."""
+
+
+async def body_of(request: Request, kind: type[T], *, bytes_max: int) -> T:
+    """The body as ``kind``, whose fields are all that may stand in it.
+
+    Raises:
+        TooLong: It has more than ``bytes_max`` bytes. The rest is not read.
+        InvalidRequest: It is no such JSON, or ended early.
+    """
+    text = await _text_of(request, bytes_max)
+    fields = ", ".join(each.name for each in msgspec.structs.fields(kind))
+    try:
+        return msgspec.convert(json.loads(text), kind)
+    except msgspec.ValidationError as cause:
+        where = f"the body is not what it should be: {cause}"
+        raise InvalidRequest(where, hint=f"it is an object of {fields}") from cause
+    except (ValueError, RecursionError) as cause:
+        raise InvalidRequest("the body is no JSON", hint=f"an object of {fields}") from cause
+
+
+async def _text_of(request: Request, bytes_max: int) -> bytes:
+    text = bytearray()
+    try:
+        async for part in request.stream():
+            text += part
+            if len(text) > bytes_max:
+                raise TooLong(f"the body has more than {bytes_max} bytes", hint="send less at once")
+    except ClientDisconnect as cause:
+        raise InvalidRequest("the body ended early", hint="send all of it") from cause
+    return bytes(text)

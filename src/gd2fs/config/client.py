@@ -1,0 +1,156 @@
+"""Client: how it reaches its cluster, from what it is given and the environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gd2fs.address import parse_cp, parse_dp
+from gd2fs.config.access import Access, tls_of, token_of
+from gd2fs.config.cluster import check_cluster, cluster_name
+from gd2fs.config.numbers import check_count, count_in, number_in
+from gd2fs.config.sockets import (
+    SOCKET_BUFFER_BYTES,
+    check_socket_buffer,
+    congestion_of,
+    socket_buffer_of,
+)
+from gd2fs.errors import InvalidRequest
+from gd2fs.tls import NO_TLS, Tls
+from gd2fs.tokens import Token
+
+IO_THREADS_MAX = 64
+STREAMS_MAX = 64
+TRANSPORTS = ("auto", "shm", "unix", "tcp")
+TIMEOUT_S_MAX = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """How a client reaches its cluster.
+
+    Attributes:
+        cp: Nodes to ask first, ``HOST:PORT``; any live one serves.
+        cluster: The cluster's name; a node of another one refuses the client.
+        dp: Local addresses to bind streams to; empty is the system's choice.
+        io_threads: Threads that move bytes, 1 to 64.
+        streams: Connections to each node, 1 to 64.
+        timeout_s: Deadline of a call, over 0 to 86,400.
+        verify: Sum every block here: of a read it is checked in the caller's memory, of a write the
+            sum goes with it. Without, nodes sum what arrives, and reads stand on their word.
+        transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
+        congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
+        socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
+        token: What it shows to nodes; nobody's text has its secret.
+        token_file: Instead of it, a file whose first token is shown, as it is at each connection.
+        tls: Of streams over TCP. On when ``ca`` is given; ``cert`` and ``key`` are its own.
+    """
+
+    cp: tuple[str, ...]
+    cluster: str
+    dp: tuple[str, ...] = ()
+    io_threads: int = 2
+    streams: int = 2
+    timeout_s: float = 5.0
+    verify: bool = True
+    transport: str = "auto"
+    congestion: str = ""
+    socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
+    token: Token | None = field(default=None, repr=False)
+    token_file: str | None = None
+    tls: Tls = NO_TLS
+
+    def __post_init__(self) -> None:
+        check_cluster(self.cluster)
+        check_socket_buffer(self.socket_buffer_bytes)
+        self.tls.check_client()
+        if self.transport not in TRANSPORTS:
+            raise InvalidRequest(
+                f"`{self.transport}` is no transport", hint=f"one of {', '.join(TRANSPORTS)}"
+            )
+        check_count("io_threads", self.io_threads, IO_THREADS_MAX)
+        check_count("streams", self.streams, STREAMS_MAX)
+        check_timeout(self.timeout_s)
+
+    @property
+    def access(self) -> Access:
+        """What it shows to nodes, and whom it takes for one."""
+        return Access(self.token, self.token_file, self.tls)
+
+
+def client_config(
+    cp: str | Sequence[str] | None = None,
+    *,
+    cluster: str | None = None,
+    dp: str | Sequence[str] | None = None,
+    io_threads: int | None = None,
+    streams: int | None = None,
+    timeout_s: float | None = None,
+    verify: bool = True,
+    transport: str | None = None,
+    congestion: str | None = None,
+    socket_buffer: int | str | None = None,
+    token: Token | str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    tls: Tls | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> ClientConfig:
+    """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
+    ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
+    ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``,
+    and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the
+    environment says.
+
+    Raises:
+        InvalidRequest: Something is missing, or is not what it should be.
+    """
+    if cp is None:
+        cp = environment.get("GD2FS_CPADDR", "")
+    if not cp:
+        raise InvalidRequest(
+            "no node is named", hint="pass `--cp gd2fs://ADDR:PORT`, or set `GD2FS_CPADDR`"
+        )
+    shown, shown_file = token_of(token, token_file, environment)
+    return ClientConfig(
+        cp=parse_cp(cp),
+        cluster=cluster_name(cluster, environment),
+        dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp),
+        io_threads=count_in(environment, "GD2FS_IOTHREADS", 2)
+        if io_threads is None
+        else io_threads,
+        streams=count_in(environment, "GD2FS_STREAMS", 2) if streams is None else streams,
+        timeout_s=number_in(environment, "GD2FS_TIMEOUT_S", 5.0)
+        if timeout_s is None
+        else timeout_s,
+        verify=verify,
+        transport=environment.get("GD2FS_TRANSPORT", "") or "auto"
+        if transport is None
+        else transport,
+        congestion=congestion_of(congestion, environment),
+        socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
+        token=shown,
+        token_file=shown_file,
+        tls=tls_of(environment=environment) if tls is None else tls,
+    )
+
+
+def check_memthreads(given: int | None, environment: Mapping[str, str] = os.environ) -> int:
+    """Threads that copy memory: ``given``, else ``GD2FS_MEMTHREADS``, else 1.
+
+    Raises:
+        InvalidRequest: It is not 1 to 64.
+    """
+    count = count_in(environment, "GD2FS_MEMTHREADS", 1) if given is None else given
+    return check_count("memthreads", count, IO_THREADS_MAX)
+
+
+def check_timeout(timeout_s: float) -> float:
+    """Return ``timeout_s`` when it is over 0 and at most a day. Raises InvalidRequest."""
+    if not (math.isfinite(timeout_s) and 0 < timeout_s <= TIMEOUT_S_MAX):
+        raise InvalidRequest(
+            f"a timeout of {timeout_s} s is not over 0 and at most {TIMEOUT_S_MAX:.0f}",
+            hint="every call needs a deadline",
+        )
+    return timeout_s
