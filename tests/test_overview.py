@@ -12,10 +12,10 @@ from dashboard.simulated import SimulatedCluster, is_silent
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.config import NodeConfig
 from gd2fs.errors import Closed, Unavailable
-from gd2fs.overview.watch import RATES, overview_of, shown
 from gd2fs.overview.desk import IdlingWatch, OverviewDesk
 from gd2fs.overview.problems import PROBLEMS_MAX
 from gd2fs.overview.report import COUNTS
+from gd2fs.overview.watch import RATES, overview_of, shown
 from gd2fs.settings import Settings, SettingsDesk
 from gd2fs.testing import LocalNodes
 

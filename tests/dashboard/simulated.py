@@ -23,9 +23,9 @@ from gd2fs.admin.server import AdminServer
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
-from gd2fs.overview.watch import Overview, overview_of, shown
 from gd2fs.overview.desk import OverviewDesk
 from gd2fs.overview.report import COUNTS
+from gd2fs.overview.watch import Overview, overview_of, shown
 from gd2fs.testing.cluster import NodeProcess
 
 GIB = 1 << 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TypeVar
 
 import msgspec
@@ -27,12 +26,13 @@ async def body_of(request: Request, kind: type[T], *, bytes_max: int) -> T:
     text = await _text_of(request, bytes_max)
     fields = ", ".join(each.name for each in msgspec.structs.fields(kind))
     try:
-        return msgspec.convert(json.loads(text), kind)
+        return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as cause:
         where = f"the body is not what it should be: {cause}"
         raise InvalidRequest(where, hint=f"it is an object of {fields}") from cause
-    except (ValueError, RecursionError) as cause:
-        raise InvalidRequest("the body is no JSON", hint=f"an object of {fields}") from cause
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
+        where = f"the body is no JSON: {cause}"
+        raise InvalidRequest(where, hint=f"send an object of {fields}") from cause
 
 
 async def _text_of(request: Request, bytes_max: int) -> bytes:
