@@ -62,7 +62,7 @@ def test_every_text_beside_is_of_a_command():
 
 
 @pytest.mark.parametrize(
-    "path", command_line.TEXTS.glob("*.options.md"), ids=lambda path: path.name
+    "path", sorted(command_line.TEXTS.glob("*.options.md")), ids=lambda path: path.name
 )
 def test_longer_texts_are_all_read_and_of_options_that_there_are(path):
     name = path.name.removesuffix(".options.md")

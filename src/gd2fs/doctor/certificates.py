@@ -11,10 +11,10 @@ from gd2fs.doctor.finding import Finding, error, note, ok, warning
 from gd2fs.doctor.subject import Subject
 from gd2fs.doctor.tokens import is_open, secret_file
 from gd2fs.membership import parse_address
+from gd2fs.tls import SYSTEM
 
 DAY_S = 86_400
 SOON_DAYS = 30
-SYSTEM = "system"  # in place of a file: whom the system trusts
 TURNS_MAX = 8  # of a handshake; TLS 1.3 takes three
 # What X509_verify_cert says; the numbers are part of OpenSSL's interface.
 NOT_YET, EXPIRED = 9, 10

@@ -18,7 +18,7 @@ EVICTIONS_TOLD = 32  # groups of them, the newest first
 Space = tuple[bytes, int, int, int, int, int]  # as the native server says
 Departed = tuple[int, int, str, str, bytes, bytes, int, int]  # likewise
 
-# Of the native server's counts; those that only grow are in overview.GROWING too.
+# Of the native server's counts; what only grows is in RATES of watch too.
 COUNTS = (
     "arena_bytes",
     "free_bytes",
