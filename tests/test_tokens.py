@@ -94,9 +94,28 @@ def test_a_file_that_everybody_can_read_is_told_of(tmp_path, caplog):
     file.write_text(TEXT)
     file.chmod(0o644)
 
-    read_token_file(file)
+    TokenPlaces(file).read()
 
     assert "chmod 600" in caplog.text and SECRET not in caplog.text
+
+
+def test_looking_whether_files_have_changed_says_nothing(tmp_path, tenants, caplog):
+    file = tmp_path / "token"
+    file.write_text(TEXT)
+    for each in (file, tenants):
+        each.chmod(0o644)
+
+    TokenPlaces(file, None, tenants).seen()
+
+    assert caplog.text == ""
+
+
+def test_a_line_that_is_no_token_is_named_by_its_number(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TEXT}\n\nhalf\n")
+
+    with pytest.raises(InvalidRequest, match=f"line 3 of {file} is not"):
+        read_token_file(file)
 
 
 TENANTS = """

@@ -22,6 +22,7 @@ from gd2fs.tokens import (
     files_of,
     read_tenants,
     read_token_file,
+    warn_of_readers,
 )
 
 LOOK_S = 1.0  # between two looks at the files
@@ -52,6 +53,7 @@ class TokenPlaces:
 
     def read(self) -> tuple[KnownToken, ...]:
         """All of them, those of the cluster first. Raises InvalidRequest."""
+        warn_of_readers(self._files())
         own: tuple[Token, ...] = (self.token,) if self.token else ()
         if self.token_file is not None:
             own = read_token_file(self.token_file)
@@ -65,8 +67,11 @@ class TokenPlaces:
 
     def seen(self) -> _Seen:
         """What tells one state of the files from another."""
-        files = [self.token_file] if self.token_file is not None else []
-        return tuple(_stamp(file) for file in (*files, *files_of(self.tenants)))
+        return tuple(_stamp(file) for file in self._files())
+
+    def _files(self) -> tuple[Path, ...]:
+        own = (self.token_file,) if self.token_file is not None else ()
+        return (*own, *files_of(self.tenants))
 
 
 class TokenWatch:

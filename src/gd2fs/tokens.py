@@ -6,6 +6,7 @@ keys the proofs of the wire; whoever shows the secret itself, over HTTP, is comp
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import logging
@@ -129,8 +130,12 @@ def read_token_file(path: Path) -> tuple[Token, ...]:
     Raises:
         InvalidRequest: It cannot be read, has none or more than two, or two of one name.
     """
-    lines = [line.strip() for line in _read(path).splitlines()]
-    tokens = tuple(parse_token(line, str(path)) for line in lines if line and line[0] != "#")
+    lines = enumerate(map(str.strip, _read(path).splitlines()), start=1)
+    tokens = tuple(
+        parse_token(line, f"line {number} of {path}")
+        for number, line in lines
+        if line and line[0] != "#"
+    )
     if not 1 <= len(tokens) <= CLUSTER_TOKENS_MAX:
         raise InvalidRequest(
             f"{path} has {len(tokens)} tokens", hint="one, or while tokens are rotated two"
@@ -245,8 +250,6 @@ def _check_names(where: object, names: Sequence[str]) -> None:
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            if file_is_open_to_all(path):
-                log.warning("%s can be read by every user: `chmod 600` it", path)
             text = file.read(FILE_BYTES_MAX + 1)
         if len(text) > FILE_BYTES_MAX:
             raise InvalidRequest(f"{path} is over {FILE_BYTES_MAX} bytes", hint="name another")
@@ -260,6 +263,9 @@ def _read(path: Path) -> str:
         ) from cause
 
 
-def file_is_open_to_all(path: Path) -> bool:
-    """May every user of this machine read it?"""
-    return bool(path.stat().st_mode & stat.S_IROTH)
+def warn_of_readers(paths: Iterable[Path]) -> None:
+    """Log which of these files every user of this machine may read."""
+    for path in paths:
+        with contextlib.suppress(OSError):  # who reads it says so
+            if path.stat().st_mode & stat.S_IROTH:
+                log.warning("%s can be read by every user: `chmod 600` it", path)

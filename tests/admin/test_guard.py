@@ -103,6 +103,7 @@ def test_who_proves_nothing_hears_nothing(server, who):
     status, text = ask(server, "/metrics", who)
 
     assert status == 401 and "gd2fs" not in text and "whole" not in text
+    assert ("does not know that token" in text) == (who is not None)
 
 
 def test_metrics_of_everything_are_for_who_may_read_everything(server):

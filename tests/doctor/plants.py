@@ -172,11 +172,11 @@ def no_token_file(machine: WellMachine) -> None:
     (machine.root / "etc/gd2fs/token").unlink()
 
 
-def tenants(text: str, mode: int = 0o600) -> Callable[[WellMachine], None]:
+def tenants(text: str, mode: int = 0o600, file_mode: int = 0o600) -> Callable[[WellMachine], None]:
     """``mode`` of the file with the secret of one of them."""
 
     def plant(machine: WellMachine) -> None:
-        machine.write("/etc/gd2fs/tenants.toml", text)
+        machine.write("/etc/gd2fs/tenants.toml", text, mode=file_mode)
         machine.write("/etc/gd2fs/secret-of-a", f"a.{'y' * 43}", mode=mode)
         machine.options["tenants"] = "/etc/gd2fs/tenants.toml"
 
@@ -226,6 +226,7 @@ def one_of_two_keys(machine: WellMachine) -> None:
 
 THREE_TOKENS = "\n".join(f"a{number}.{'x' * 43}" for number in range(3))
 TENANT = '[tokens.a]\nsecret_file = "secret-of-a"\nrights = "{rights}"\nnamespaces = ["k"]'
+HASHED = f'[tokens.a]\nsecret_hash = "{"0" * 64}"\nrights = "read"\nnamespaces = ["k"]'
 SMALL = 64 << 20
 SHM_ARENA = both(QUIET, config(arena="file:/dev/shm/gd2fs"), room("/dev/shm", SMALL, SMALL))
 PLANTS = [
@@ -413,6 +414,7 @@ PLANTS = [
     Plant("tenants", ERROR, tenants('[tokens.a]\nrights = "all"'), words="`rights`"),
     Plant("tenants", ERROR, tenants("not toml"), words="TOML"),
     Plant("tenants", ERROR, tenants(TENANT.format(rights="read"), 0o644), words="mode 0644"),
+    Plant("tenants", ERROR, tenants(HASHED, file_mode=0o604), words="tenants.toml has mode 0604"),
     Plant("TLS", NOTE, no_tls),
     Plant("TLS", ERROR, one_of_two_keys),
     # engine

@@ -109,6 +109,26 @@ def test_another_version_than_this_program_is_found():
     assert "nodes have 9.0.0, this program has" in found
 
 
+def test_a_node_that_is_silent_is_one_finding():
+    silent = {
+        "nodes": node_but("c", state="gone", fault="Connection refused"),
+        "answers": {**but("a"), "c": NodeAnswer("c", fault="cannot reach 10.0.0.2:7527")},
+    }
+
+    [(check, severity, _)] = faults_of(settled(**silent))
+
+    assert (check, severity) == ("nodes", Severity.ERROR)
+
+
+def test_who_may_not_ask_is_told_to_ask_with_another_token():
+    answers = {**but("a"), "b": NodeAnswer("b", fault="settings: denied by every node")}
+    subject = Subject(None, cluster=settled(answers=answers))  # type: ignore[arg-type]
+
+    [fix] = [each.fix for each in cluster.versions.run(subject, "cluster") if each.fix]
+
+    assert "--token-file" in fix
+
+
 # ---- real nodes ----------------------------------------------------------------------------------
 
 LATER = "import time, gd2fs; gd2fs.__version__ = '0.9.9'; now = time.time_ns\n"

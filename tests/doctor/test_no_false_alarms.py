@@ -9,6 +9,7 @@ from doctor.plants import (
     both,
     config,
     files,
+    mounts,
     one_queue,
     probe,
     sysctl,
@@ -74,6 +75,10 @@ RIGHT = {
     "a NIC of unknown speed": files(speed="-1", mtu="1500"),
     "no io_uring, and no disks": both(config(nvme=Nvme()), probe(uring="function not implemented")),
     "a tenant with a secret of its own": tenants(TENANT.format(rights="write")),
+    "a disk of a virtual machine": both(
+        mounts("/dev/nvme0n1 /mnt/nvme0 xfs", "/dev/vda /mnt/nvme0 xfs"),
+        lambda machine: machine.write("/sys/block/vda/queue/rotational", "1"),
+    ),
     "every address": config(listen=("0.0.0.0:7527",)),
     "a kernel without these sysctls": lambda machine: [
         (machine.root / f"proc/sys/{name}").unlink()

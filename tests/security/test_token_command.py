@@ -27,7 +27,14 @@ def test_a_new_token_is_written_for_one_user_and_over_nothing(tmp_path, capsys):
     assert parse_token(file.read_text()).name == "main"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert main(["token", "new", "main", "--out", str(file)]) == 1
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    assert out == "" and f"{file} is there already" in err and f">> {file}" in err
+
+
+def test_a_folder_that_is_not_there_is_named_with_its_fix(tmp_path, capsys):
+    assert main(["token", "new", "main", "--out", str(tmp_path / "etc" / "token")]) == 1
+
+    assert f"`mkdir -p {tmp_path / 'etc'}`" in capsys.readouterr().err
 
 
 def test_a_name_that_is_none_is_refused(capsys):

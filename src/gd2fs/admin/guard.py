@@ -22,6 +22,8 @@ from gd2fs.tokens import KnownToken, key_of, parse_token
 
 Answer = Callable[[Request], Response | Awaitable[Response]]
 SCHEME = "bearer"
+NEEDED = "a token is needed: `Authorization: Bearer NAME.SECRET`"
+UNKNOWN = "this node does not know that token"
 NOBODY_KEY = key_of("nobody")  # compared with where there is no token of that name
 EVERYBODY = KnownToken("", b"")  # of a node without tokens
 
@@ -30,7 +32,7 @@ class NotProven(Exception):
     """No token, or a wrong one. ``reason``: as refusals are counted."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__("a token is needed: `Authorization: Bearer NAME.SECRET`")
+        super().__init__(NEEDED if reason == "no_token" else UNKNOWN)
         self.reason = reason
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from gd2fs.cli.output import print_warning, printable
+from gd2fs.cli.output import print_error, print_warning, printable
 from gd2fs.errors import GD2FSError, InvalidRequest
 
 JSON = "json"
@@ -63,7 +63,9 @@ def as_json(record: logging.LogRecord) -> str:
 
 class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
+        if record.levelno >= logging.ERROR:
+            print_error(record.getMessage())
+        elif record.levelno >= logging.WARNING:
             print_warning(record.getMessage())
         else:
             print(printable(record.getMessage()), file=sys.stderr)

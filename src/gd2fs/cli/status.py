@@ -106,7 +106,7 @@ def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
             node.state,
             node.transport if is_known else "-",
             printable(f"{node.rung}, {node.arena_mode}") if is_known else "-",
-            printable(node.zero_copy or "-"),
+            printable(node.zero_copy or "-") if is_known else "-",
             format_bytes(used) if is_known else "-",
             format_bytes(node.arena_bytes) if is_known else "-",
             _share(used, node.arena_bytes, has_bars),

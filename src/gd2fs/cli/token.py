@@ -17,10 +17,11 @@ from gd2fs.token_watch import TokenPlaces
 from gd2fs.tokens import (
     CLUSTER,
     KnownToken,
-    file_is_open_to_all,
+    files_of,
     new_token,
     read_tenants,
     read_token_file,
+    warn_of_readers,
 )
 
 NameArgument = Annotated[
@@ -55,8 +56,18 @@ def new(name: NameArgument, out: OutOption = None) -> None:
     if out is None:
         print(text)
         return
-    with open(out, "x", opener=_private, encoding="utf-8") as file:
-        file.write(text + "\n")
+    try:
+        with open(out, "x", opener=_private, encoding="utf-8") as file:
+            file.write(text + "\n")
+    except FileExistsError as cause:
+        raise InvalidRequest(
+            f"{out} is there already",
+            hint=f"to add a second token: `gd2fs token new {name} >> {out}`",
+        ) from cause
+    except FileNotFoundError as cause:
+        raise InvalidRequest(
+            f"there is no folder {out.parent}", hint=f"`mkdir -p {out.parent}` makes it"
+        ) from cause
 
 
 def show_hash(file: FileArgument) -> None:
@@ -79,20 +90,16 @@ def check(
     `--cp`, whether a node takes the first one. No secret is shown."""
     if token_file is None and tenants is None:
         raise InvalidRequest("no file is named", hint="pass `--token-file FILE`, `--tenants FILE`")
-    files = [Path(each) for each in (token_file, tenants) if each]
     known = _known(token_file, tenants)
     if as_json:
         print_json([_facts(each) for each in known])
     else:
         for each in known:
             print("\t".join(_facts(each).values()))
-    for file in files:
-        if file_is_open_to_all(file):
-            print_note(f"{file} can be read by every user: `chmod 600` it")
     if cp is not None and token_file is not None:
         with Client(cp, cluster=cluster, token_file=token_file) as client:
             answered = [each.name for each in client.ping() if not each.fault]
-        print_note(f"taken by {', '.join(answered) or 'no node'}")
+        print_note(f"`{known[0].name}` is taken by {', '.join(answered) or 'no node'}")
 
 
 def _known(token_file: str | None, tenants: str | None) -> tuple[KnownToken, ...]:
@@ -100,6 +107,7 @@ def _known(token_file: str | None, tenants: str | None) -> tuple[KnownToken, ...
         Path(token_file) if token_file else None, None, Path(tenants) if tenants else None
     )
     if token_file is None and tenants is not None:
+        warn_of_readers(files_of(Path(tenants)))
         return read_tenants(Path(tenants))
     return places.read()
 

@@ -227,7 +227,7 @@ class NodeConfig:
             if not is_loopback(address):
                 raise InvalidRequest(
                     f"other machines reach {address}, and this node has no token",
-                    hint="`gd2fs token new NAME > FILE`, then `--token-file FILE`; or `--insecure`",
+                    hint="`gd2fs token new NAME --out FILE`, `--token-file FILE`; or `--insecure`",
                 )
 
     def _check_membership(self) -> None:

@@ -17,6 +17,7 @@ SKEW_S_ERROR = 60.0
 NAMES_SHOWN = 5
 UNEQUAL = 2  # times as much memory for the same share of what is kept
 RULES = ("default", "namespace")
+UPDATE = "update gd2fs there"
 
 
 def _said(subject: Subject) -> Mapping[str, NodeAnswer]:
@@ -63,11 +64,10 @@ def nodes(subject: Subject) -> Iterator[Finding]:
 def versions(subject: Subject) -> Iterator[Finding]:
     """All of one version, this program too."""
     said = _said(subject)
-    mute = [
-        each for each in (subject.cluster.answers.values() if subject.cluster else ()) if each.fault
-    ]
-    for each in mute:
-        yield warning(f"{each.name} does not tell its version: {each.fault}", "update gd2fs there")
+    for each in _mute(subject):
+        is_denied = "denied" in each.fault
+        fix = "ask with the cluster's token: `--token-file FILE`" if is_denied else UPDATE
+        yield warning(f"{each.name} does not tell its version: {each.fault}", fix)
     if not said:
         return
     there = {name: str(each.facts["version"]) for name, each in said.items()}
@@ -83,6 +83,14 @@ def versions(subject: Subject) -> Iterator[Finding]:
         )
     else:
         yield ok(_sides(there))
+
+
+def _mute(subject: Subject) -> list[NodeAnswer]:
+    """Those that answer, and tell nothing of themselves."""
+    cluster = subject.cluster
+    silent = {each.name for each in cluster.nodes if each.state == "gone"} if cluster else set()
+    answers = cluster.answers.values() if cluster else ()
+    return [each for each in answers if each.fault and each.name not in silent]
 
 
 def _ordered(version: str) -> list[int]:

@@ -15,6 +15,7 @@ REMOTE = ("nfs", "nfs4", "cifs", "9p", "ceph", "lustre", "fuse", "virtiofs")
 GOOD = ("ext4", "xfs", "btrfs", "f2fs")
 FREE_SHARE = 0.05  # of a file system that is nearly full
 WAITING = ("none", "mq-deadline", "kyber")
+VIRTUAL = ("vd", "xvd")  # say that they rotate, whatever is behind them
 
 
 def _folder(machine: Machine, path: str) -> str:
@@ -121,7 +122,10 @@ def kind(subject: Subject) -> Iterator[Finding]:
         queue = f"/sys/block/{device}/queue"
         scheduler = subject.machine.text(f"{queue}/scheduler")
         chosen = scheduler.partition("[")[2].partition("]")[0] or "none"
-        if subject.machine.number(f"{queue}/rotational") == 1:
+        rotates = subject.machine.number(f"{queue}/rotational") == 1
+        if rotates and device.startswith(VIRTUAL):
+            yield ok(f"{place.folder} is on {device}, of a virtual machine")
+        elif rotates:
             yield warning(f"{place.folder} is on {device}, which rotates", "take an NVMe device")
         elif chosen not in WAITING:
             fix = f"`echo none > {queue}/scheduler`"

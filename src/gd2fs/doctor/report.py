@@ -21,6 +21,7 @@ STYLES = {
 }
 WORD_CELLS = 7  # of `warning`
 WIDTH_MAX = 110  # longer lines are hard to read
+LINE_CELLS_MAX = 1000  # of what no person looks at: a finding is not broken up
 
 
 def print_report(findings: Sequence[Finding], console: Console, *, is_full: bool = False) -> None:
@@ -28,10 +29,20 @@ def print_report(findings: Sequence[Finding], console: Console, *, is_full: bool
 
     Args:
         findings: In the order of their groups.
-        console: Where to; as narrow as it may be.
+        console: Where to; on a terminal as narrow as it may be, else a line for each thing said.
         is_full: What is well in full too, each with a line of its own.
     """
-    width = min(console.width, WIDTH_MAX)
+    if console.is_terminal:
+        _print(findings, console, min(console.width, WIDTH_MAX), is_full)
+        return
+    console.width = LINE_CELLS_MAX
+    with console.capture() as captured:
+        _print(findings, console, LINE_CELLS_MAX, is_full)
+    lines = captured.get().splitlines()
+    console.file.write("".join(f"{line.rstrip()}\n" for line in lines))  # cells are filled up
+
+
+def _print(findings: Sequence[Finding], console: Console, width: int, is_full: bool) -> None:
     for group, members in groupby(findings, key=lambda each: each.group):
         console.print(Text(group, style="bold"))
         table = Table.grid(padding=(0, 1), expand=False)

@@ -38,7 +38,7 @@ def token(subject: Subject) -> Iterator[Finding]:
             yield ok("none; only this machine can reach the node")
     else:
         shown = " and ".join(is_open(subject))
-        fix = '`gd2fs token new NAME > FILE` with mode 0600, and `token_file = "FILE"` on all nodes'
+        fix = '`gd2fs token new NAME --out FILE`, and `token_file = "FILE"` on all nodes'
         if subject.wanted.options.get("insecure"):
             yield warning(f"none on {shown}, as `insecure` allows", fix)
         else:
@@ -85,8 +85,8 @@ def tenants(subject: Subject) -> Iterator[Finding]:
     if not path:
         return
     machine = subject.machine
+    yield from secret_file(machine, path, "the tenants file")
     if not machine.is_readable(path):
-        yield from secret_file(machine, path, "the tenants file")
         return
     try:
         for token in read_tenants(machine.path(path)):
