@@ -255,3 +255,49 @@ def test_changed_files_are_read_again_and_wrong_ones_change_nothing(tmp_path, te
         watch.stop()
     assert all(names[0] == "main-2" for names in applied.known)
     assert SECRET not in caplog.text
+
+
+@pytest.mark.slow
+def test_a_watch_outlives_what_it_cannot_make_sense_of(tmp_path, caplog):
+    file = tmp_path / "token"
+    file.write_text(TEXT)
+    places = TokenPlaces(file)
+    applied = Applied()
+    faults = iter([RuntimeError("out of order")])
+
+    def take(known) -> None:
+        for fault in faults:
+            raise fault
+        applied.take(known)
+
+    watch = TokenWatch(places, places.seen(), take)
+    try:
+        file.write_text(f"main-2.{SECRET}")
+        watch.look_now()
+        while "out of order" not in caplog.text:
+            watch.look_now()
+        file.write_text(f"main-3.{SECRET}")
+
+        assert applied.waits_for(["main-3"])
+    finally:
+        watch.stop()
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[tokens.a]\nrights = "read"\nnamespaces = ["*"]\nsecret_file = "\\u0000"',
+        "a = " + "[" * 9999,
+    ],
+    ids=["no path", "too deep"],
+)
+def test_a_file_of_tenants_that_nobody_could_mean_is_refused(tmp_path, text):
+    file, tenants = tmp_path / "token", tmp_path / "tenants.toml"
+    file.write_text(TEXT)
+    tenants.write_text(text)
+    places = TokenPlaces(file, None, tenants)
+
+    assert places.seen()
+    with pytest.raises(InvalidRequest, match=str(tmp_path)):
+        places.read()

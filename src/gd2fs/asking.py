@@ -16,6 +16,8 @@ from gd2fs.outcome import Status, check, error_of
 if TYPE_CHECKING:
     from gd2fs import _core
 
+REPORT = "report"  # the request that takes no more than the right to read everywhere
+
 
 def why(
     core: _core.Client,
@@ -34,7 +36,8 @@ def why(
         core.ask_nodes, name, is_page=page is not None, timeout_ms=deadline.left_ms()
     )
     check(call, "why")
-    _refuse_denied(call, "why")
+    if _is_denied(call):
+        raise error_of(Status.DENIED, "why: denied by every node")
     return [node_reply(*each) for each in call.replies]
 
 
@@ -42,17 +45,21 @@ def ask_settings(
     core: _core.Client, request: Mapping[str, object], node: str, deadline: Deadline
 ) -> Steps[Sequence[NodeReply]]:
     """What every node says to a request about its settings; only one, when ``node`` names it."""
-    text = json.dumps(request).encode()
+    text = json.dumps(request).encode()  # core/rights.cc compares that of a report byte by byte
     call = yield partial(
         core.ask_nodes, text, is_about_settings=True, only=node, timeout_ms=deadline.left_ms()
     )
     check(call, "settings")
-    _refuse_denied(call, "settings")
+    if _is_denied(call):
+        is_report = request.get("do") == REPORT
+        raise InvalidRequest(
+            f"{'report' if is_report else 'settings'}: denied by every node",
+            hint=f"it takes a token with the right `{'read' if is_report else 'admin'}` in all "
+            "namespaces",
+        )
     return [node_reply(*each) for each in call.replies]
 
 
-def _refuse_denied(call: _core.Call, what: str) -> None:
-    """Raise InvalidRequest when no node lets this client ask."""
-    statuses = {status for _, status, _ in call.replies}
-    if statuses == {Status.DENIED}:
-        raise error_of(Status.DENIED, f"{what}: denied by every node")
+def _is_denied(call: _core.Call) -> bool:
+    """No node lets this client ask."""
+    return {status for _, status, _ in call.replies} == {Status.DENIED}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,11 +111,16 @@ class Tracer:
 
 
 class TracedApp:
-    """An ASGI application whose HTTP requests are spans."""
+    """An ASGI application whose HTTP requests are spans.
 
-    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
+    ``paths``: after which spans are named; whatever else is asked for is `HTTP`, so that strangers
+    make no names.
+    """
+
+    def __init__(self, app: ASGIApp, tracer: Tracer, paths: Collection[str]) -> None:
         self._app = app
         self._tracer = tracer
+        self._paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._tracer.is_tracing:
@@ -125,7 +130,8 @@ class TracedApp:
         }
         path, method = scope["path"], scope["method"]
         attributes = {"http.request.method": method, "url.path": path}
-        with self._tracer.request(f"{method} {path}", headers, **attributes) as span:
+        name = f"{method} {path}" if path in self._paths else "HTTP"
+        with self._tracer.request(name, headers, **attributes) as span:
 
             async def send_noted(message: Message) -> None:
                 if span is not None and message["type"] == "http.response.start":

@@ -153,6 +153,16 @@ def test_spans_say_what_was_refused(nodes, tracer, exporter):
     assert exporter.get_finished_spans()[0].attributes["http.response.status_code"] == 400
 
 
+def test_what_strangers_ask_for_makes_no_names(nodes, tracer, exporter):
+    with asked(nodes, tracer) as (http, _):
+        for path in ("/healthz", "/etc/passwd", "/v1/advise/x"):
+            http.get(path)
+        wait_until(lambda: len(exporter.get_finished_spans()) == 3, "three spans")
+
+    names = [each.name for each in exporter.get_finished_spans()]
+    assert names == ["GET /healthz", "HTTP", "HTTP"]
+
+
 def test_without_opentelemetry_a_node_warns_and_serves():
     code = """
 import sys

@@ -55,18 +55,16 @@ def make_app(
         seen = visible_to(caller_of(request), collector)
         return Response(metrics.render(seen), media_type=metrics.CONTENT_TYPE)
 
-    app = Starlette(
-        routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", guard.needs("read", show_metrics, everywhere=False)),
-            Route("/v1/caller", guard.needs("read", show_caller, everywhere=False)),
-            *advice_routes(desk, guard, tracer),
-            *more,
-        ],
-        exception_handlers=fault_handlers(refusals or Refusals()),
-    )
-    app.add_middleware(TracedApp, tracer=tracer)
+    routes = [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", guard.needs("read", show_metrics, everywhere=False)),
+        Route("/v1/caller", guard.needs("read", show_caller, everywhere=False)),
+        *advice_routes(desk, guard, tracer),
+        *more,
+    ]
+    app = Starlette(routes=routes, exception_handlers=fault_handlers(refusals or Refusals()))
+    app.add_middleware(TracedApp, tracer=tracer, paths=[each.path for each in routes])
     return app
 
 
