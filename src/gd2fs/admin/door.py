@@ -37,7 +37,7 @@ class Bounds:
     """
 
     connections: int = 512
-    connections_per_source: int = 64
+    connections_per_source: int = 128
     handshake_s: float = 5.0
     request_s: float = 10.0
     untaken_s: float = 30.0

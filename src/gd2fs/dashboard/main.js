@@ -72,13 +72,13 @@ function notice(text) {
 function showCaller() {
   byId("forget").hidden = !token();
   byId("settings").hidden = !mayOperate();
+  byId("caller").hidden = !caller?.token;
   say(byId("caller"), callerText());
 }
 
 function signIn(error) {
   caller = null;
-  say(byId("caller"), "");
-  byId("settings").hidden = true;
+  showCaller();
   const isFirst = byId("sign-in").hidden;
   byId("main").hidden = true;
   byId("sign-in").hidden = false;
