@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
@@ -169,6 +171,16 @@ def test_a_token_of_some_namespaces_sees_nothing_of_others_or_of_the_node(watche
     }
     assert names == {"kv"}
     assert page.value("gd2fs_namespace_lookups_total") > 0
+
+
+def test_what_the_admin_side_refuses_is_counted_by_its_reason():
+    with alone("refused") as (node, _):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{node.admin_url}/v1/else", timeout=20)
+        page = page_of(node)
+
+    assert page.value("gd2fs_admin_refused_total", reason="bad_request") == 1
+    assert page.value("gd2fs_admin_refused_total") == 1
 
 
 def test_namespaces_beyond_the_first_thousand_are_one():
