@@ -145,7 +145,9 @@ void Loader::take(const LoadRef& load, Status status) {
     status = Status::corrupt;
   }
   if (status != Status::ok) {
-    removed.push_back(index_.take(load->cold, {Cause::corrupt}));
+    // What cannot be read has gone from the disk meanwhile, or the disk does not give it.
+    const Cause cause = status == Status::corrupt ? Cause::corrupt : Cause::disk_lost;
+    removed.push_back(index_.take(load->cold, {cause}));
     finish(load, Status::miss, nullptr);
   } else if (index_.swap_in(load->cold, warm, host_.is_exclusive(*warm), removed)) {
     ++pieces_;

@@ -55,6 +55,11 @@ def serial_at(address: str, ca: str) -> str:
         connection.close()
 
 
+def said(cluster: Cluster) -> str:
+    """The last that the first node has told."""
+    return cluster.members[0].last_words()
+
+
 def eventually(is_true: object) -> bool:
     assert callable(is_true)
     until = time.monotonic() + PATIENCE_S
@@ -172,6 +177,23 @@ def test_new_certificates_are_taken_without_a_restart(
         token_file=token_file,
     ) as late:
         assert late.get("/files/reload") == b"x" * 100_000
+    assert eventually(lambda: "certificates are read again" in cluster.members[0].last_words())
+
+
+def test_files_that_are_no_use_change_nothing_and_are_told(
+    cluster: Cluster, client: Client, own: Certificates
+) -> None:
+    key = Path(own.path("node.key"))
+    right = key.read_bytes()
+
+    key.write_text("half writ")
+
+    try:
+        assert eventually(lambda: "certificates stay as they were" in said(cluster))
+        client.put("/files/same", b"y")
+    finally:
+        key.write_bytes(right)
+    assert "node.key" in said(cluster)
 
 
 def test_no_byte_is_wrong_when_a_node_is_killed(cluster: Cluster, client: Client) -> None:

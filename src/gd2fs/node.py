@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,7 @@ from gd2fs.overview.report import Reporter
 from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.site_rule import RuleThread, load_rule
 from gd2fs.slow_log import SlowLog
+from gd2fs.tls_watch import TlsWatch
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 from gd2fs.tracing import Tracer
@@ -85,6 +86,7 @@ class Node:
         self._rule = _rule_thread(config.rule, server) if config.rule else None
         self._tokens: TokenWatch | None = None
         self._slow_log = SlowLog(server)
+        self._tls_watch = TlsWatch(server) if config.tls.is_on else None
         self._is_stopping = False
 
     @classmethod
@@ -186,10 +188,8 @@ class Node:
         signal. What is no use is told in the log, and what was there before stays."""
         if self._tokens:
             self._tokens.look_now()
-        try:
+        with suppress(InvalidRequest):  # the watch tells
             self._server.reload_tls()
-        except InvalidRequest as error:
-            log.error("%s", error)
 
     def stop(self) -> None:
         """Leave the cluster, close all connections, give the memory back. Twice is fine."""
@@ -204,6 +204,8 @@ class Node:
         if self._admin:
             self._admin.stop()
         self._slow_log.stop()
+        if self._tls_watch:
+            self._tls_watch.stop()
         self.provider.leave()
         if self._state_directory:
             self._state_directory.leave()

@@ -6,6 +6,15 @@
 
 using namespace gd2fs;
 
+namespace {
+
+/// How many pieces have gone for that.
+std::uint64_t departed(const Store& store, Cause cause) {
+  return store.departures().counts()[static_cast<std::size_t>(cause)].pieces;
+}
+
+}  // namespace
+
 TEST_CASE("three times the arena is all there, byte for byte, again and again") {
   Setup setup;
   const auto store = setup.open();
@@ -149,6 +158,7 @@ TEST_CASE("flipped bits are a miss, counted, and never seen again") {
   CHECK(get(*store, key(0)) == nullptr);
   CHECK(store->find_page(key(0), true) == nullptr);
   CHECK(store->counts().corrupt_pieces == 1);
+  CHECK(departed(*store, Cause::corrupt) == 1);
   CHECK(put_until(*store, key(0), PAGE, 5) == Status::ok);
   CHECK(is_filled_with(get(*store, key(0)), 5));
 }
@@ -161,6 +171,8 @@ TEST_CASE("what cannot be read is a miss") {
 
   CHECK(get(*store, key(0)) == nullptr);
   CHECK(store->counts().failed_loads == 1);
+  CHECK(departed(*store, Cause::corrupt) == 0);
+  CHECK(departed(*store, Cause::disk_lost) == 1);
   CHECK(is_filled_with(get(*store, key(THREE_ARENAS - 1)), THREE_ARENAS - 1));
 }
 
