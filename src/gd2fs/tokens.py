@@ -266,6 +266,6 @@ def _read(path: Path) -> str:
 def warn_of_readers(paths: Iterable[Path]) -> None:
     """Log which of these files every user of this machine may read."""
     for path in paths:
-        with contextlib.suppress(OSError):  # who reads it says so
+        with contextlib.suppress(OSError, ValueError):  # who reads it says so
             if path.stat().st_mode & stat.S_IROTH:
                 log.warning("%s can be read by every user: `chmod 600` it", path)
