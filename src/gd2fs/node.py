@@ -4,11 +4,9 @@ admin side. No byte of the cache passes through here.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import socket
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -21,15 +19,11 @@ from gd2fs.admin.refusals import Refusals
 from gd2fs.client import Client
 from gd2fs.config import NodeConfig, client_config, is_loopback
 from gd2fs.errors import GD2FSError, InvalidRequest
-from gd2fs.membership import ONE_COPY, Peer, find_self, list_hash, parse_address
-from gd2fs.membership.etcd import EtcdProvider
-from gd2fs.membership.identity import Identity, StateDirectory, boot_now
-from gd2fs.membership.kubernetes import KubernetesProvider
-from gd2fs.membership.leased import LeasedProvider, Place
-from gd2fs.membership.peers import LIST_HASH_BYTES
-from gd2fs.membership.provider import Provider, core_nodes
+from gd2fs.membership import host_of, parse_address
+from gd2fs.membership.identity import StateDirectory
+from gd2fs.membership.joining import Membership, membership_of
+from gd2fs.membership.provider import core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
-from gd2fs.membership.static import StaticProvider
 from gd2fs.metrics import NodeCollector
 from gd2fs.node_facts import node_facts
 from gd2fs.nvme import disk_line
@@ -56,20 +50,19 @@ class Node:
         self,
         config: NodeConfig,
         server: _core.Server,
-        provider: Provider,
-        own_hash: bytes,
+        membership: Membership,
         state_directory: StateDirectory | None = None,
     ) -> None:
         self.config = config
-        self.provider = provider
-        self.name = provider.name
+        self.provider = membership.provider
+        self.name = self.provider.name
         self._server = server
         self._state_directory = state_directory
         self._admin: AdminSide | None = None
         self.settings = Settings(config, server)
         facts = partial(
             node_facts,
-            list_hash=own_hash,
+            list_hash=membership.own_hash,
             addresses=config.advertise or server.addresses,
             counts=server.counts,
         )
@@ -78,12 +71,14 @@ class Node:
             server.spaces,
             server.departures,
             server.tally,
-            provider,
+            self.provider,
             rung=server.rung,
         )
         questions: Questions = {"facts": facts, "report": reporter.report}
         self._desk = SettingsDesk(self.settings, server, questions)
-        self._rule = _rule_thread(config.rule, server) if config.rule else None
+        self._rule = (
+            RuleThread(config.rule, load_rule(config.rule), server) if config.rule else None
+        )
         self._tokens: TokenWatch | None = None
         self._slow_log = SlowLog(server)
         self._tls_watch = TlsWatch(server) if config.tls.is_on else None
@@ -118,12 +113,12 @@ class Node:
             directory = StateDirectory(config.state_dir) if config.state_dir else None
             if directory:
                 undo.enter_context(directory)
-            provider, identity, own_hash = _provider_of(config, listen, directory, is_ended)
-            first = provider.first_map()
+            membership = membership_of(config, listen, directory, is_ended)
+            first = membership.provider.first_map()
             server = _server_of(
-                config, listen, provider.kind, identity, own_hash, first, is_traceable, known
+                config, listen, membership, first, known=known, is_traceable=is_traceable
             )
-            node = cls(config, server, provider, own_hash, directory)
+            node = cls(config, server, membership, directory)
             undo.callback(node.stop)
             node._begin(known)
             if not config.token_places.is_open:
@@ -259,7 +254,7 @@ class Node:
         """Of the whole cluster, for what is asked of this node over HTTP."""
         access = self.config.access
         # It is reached where it listens, which need not be where the others know it.
-        own_host = _host_of((*self.config.advertise, *self.addresses)[0])
+        own_host = host_of((*self.config.advertise, *self.addresses)[0])
         return Client.of(
             client_config(
                 self.addresses,
@@ -288,77 +283,23 @@ class Node:
         return sum(each.moves_left + each.records_left for each in nodes)
 
 
-def _rule_thread(name: str, server: _core.Server) -> RuleThread:
-    return RuleThread(name, load_rule(name), server)
-
-
-def _provider_of(
-    config: NodeConfig,
-    listen: list[str],
-    directory: StateDirectory | None,
-    is_ended: threading.Event | None,
-) -> tuple[Provider, Identity, bytes]:
-    """How this node is a member, who it is, and what nodes of one cluster have in common."""
-    if config.etcd is None and config.kubernetes is None:
-        peers = list(config.peers) or [_alone(config, listen)]
-        me = find_self(peers, name=config.name, addresses=config.advertise or listen)
-        replicas = config.replicas or ONE_COPY
-        provider = StaticProvider(
-            cluster=config.cluster,
-            me=me,
-            peers=peers,
-            replicas=replicas,
-            access=config.access,
-        )
-        identity = _identity(me.name, directory)
-        return provider, identity, list_hash(peers, replicas)
-    identity = _identity(config.name, directory)
-    place = Place(
-        config.cluster,
-        identity.name,
-        _reachable(config, listen),
-        identity.boot,
-        lease_s=config.lease_s,
-        ramp_s=config.ramp_s,
-        weight=config.weight,
-        replicas=config.replicas,
-        away_ms=None if identity.away_s is None else int(identity.away_s * 1000),
-    )
-    if config.etcd:
-        text = f"etcd\n{config.cluster}"
-        leased: LeasedProvider = EtcdProvider(config.etcd, place, is_ended)
-    else:
-        assert config.kubernetes is not None
-        text = f"kubernetes\n{config.kubernetes.namespace}\n{config.cluster}"
-        leased = KubernetesProvider(config.kubernetes, place, is_ended)
-    return leased, identity, hashlib.blake2b(text.encode(), digest_size=LIST_HASH_BYTES).digest()
-
-
-def _identity(name: str | None, directory: StateDirectory | None) -> Identity:
-    if directory:
-        return directory.start(name)
-    assert name is not None, "checked with the configuration"
-    return Identity(name, boot_now(time.time_ns() // 1000))
-
-
 def _server_of(
     config: NodeConfig,
     listen: list[str],
-    provider: str,
-    identity: Identity,
-    own_hash: bytes,
+    membership: Membership,
     first: ClusterMap,
-    is_traceable: bool,
+    *,
     known: Sequence[KnownToken],
+    is_traceable: bool,
 ) -> _core.Server:
     replicas = first.settings.replicas
     server = _core.Server(
         cluster=config.cluster,
-        name=identity.name,
+        name=membership.identity.name,
         listen=listen,
         peers=[],
-        list_hash=own_hash,
-        boot=identity.boot,
+        list_hash=membership.own_hash,
+        boot=membership.identity.boot,
         threads=config.threads,
         memory_bytes=config.memory_bytes,
         arena=config.arena,
@@ -367,7 +308,7 @@ def _server_of(
         is_traceable=is_traceable,
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
-        provider=provider,
+        provider=membership.provider.kind,
         epoch=first.epoch,
         replicas=replicas.default,
         namespaces=list(replicas.namespaces),
@@ -392,23 +333,6 @@ def _server_of(
             "this machine has no %s now: it is served once it has", " and ".join(server.absent)
         )
     return server
-
-
-def _alone(config: NodeConfig, listen: list[str]) -> Peer:
-    addresses = _reachable(config, listen)
-    return Peer(config.name or addresses[0], addresses)
-
-
-def _reachable(config: NodeConfig, listen: list[str]) -> tuple[str, ...]:
-    """Where others reach this node."""
-    addresses = config.advertise or tuple(listen)
-    wildcard = next((address for address in addresses if _is_wildcard(address)), None)
-    if wildcard:
-        raise InvalidRequest(
-            f"nobody can reach this node at {wildcard}",
-            hint="say where with `--advertise ADDR:PORT`, or list it in `--peers`",
-        )
-    return tuple(addresses)
 
 
 def _with_port(address: str) -> str:
@@ -438,11 +362,3 @@ def _warn_without_token(listen: Iterable[str]) -> None:
         )
     else:
         log.warning("this node has no token: every user of this machine can read and change it")
-
-
-def _host_of(address: str) -> str:
-    return parse_address(address)[0].strip("[]")
-
-
-def _is_wildcard(address: str) -> bool:
-    return parse_address(address)[0].strip("[]") in ("0.0.0.0", "::")

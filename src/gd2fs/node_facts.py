@@ -13,7 +13,7 @@ from typing import Any
 import gd2fs
 from gd2fs.doctor.links import links_for
 from gd2fs.doctor.machine import Machine
-from gd2fs.membership import parse_address
+from gd2fs.membership import host_of
 
 
 def node_facts(
@@ -36,7 +36,7 @@ def node_facts(
         ``epoch`` of its map; ``links``: name and MTU of the interfaces that serve it; ``now_us``:
         its clock, read last.
     """
-    hosts = [parse_address(each)[0].strip("[]") for each in addresses]
+    hosts = [host_of(each) for each in addresses]
     return {
         "version": gd2fs.__version__,
         "python": platform.python_version(),

@@ -23,6 +23,7 @@ from gd2fs.membership import (
     Peer,
     Replicas,
     check_node_name,
+    host_of,
     parse_address,
     parse_peers,
     parse_replicas,
@@ -259,7 +260,7 @@ class NodeConfig:
 
 def is_loopback(address: str) -> bool:
     """Is ``ADDR:PORT`` one that only this machine reaches? Of a name: is it ``localhost``?"""
-    host = parse_address(address)[0].strip("[]")
+    host = host_of(address)
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -10,7 +10,7 @@ from gd2fs.doctor.check import check
 from gd2fs.doctor.finding import Finding, error, note, ok, warning
 from gd2fs.doctor.subject import Subject
 from gd2fs.doctor.tokens import is_open, secret_file
-from gd2fs.membership import parse_address
+from gd2fs.membership import host_of
 from gd2fs.tls import SYSTEM
 
 DAY_S = 86_400
@@ -126,7 +126,7 @@ def names(subject: Subject) -> Iterator[Finding]:
         return
     cert_path, key_path = (str(subject.machine.path(each)) for each in (cert, key))
     where = subject.wanted.advertise or subject.wanted.listen
-    hosts = dict.fromkeys(parse_address(each)[0].strip("[]") for each in where)
+    hosts = dict.fromkeys(map(host_of, where))
     for host in hosts if "0.0.0.0" not in hosts and "::" not in hosts else ():
         verdict = verdict_on(cert_path, key_path, "", host)
         if verdict.code in (OTHER_NAME, OTHER_ADDRESS):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gd2fs.config import SOCKET_BUFFER_BYTES, NodeConfig
 from gd2fs.doctor.machine import Machine
-from gd2fs.membership import parse_address
+from gd2fs.membership import host_of
 from gd2fs.nvme import NvmePlace
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Wanted:
     @property
     def hosts(self) -> list[str]:
         """Where it listens, without ports."""
-        return [parse_address(each)[0].strip("[]") for each in self.listen]
+        return [host_of(each) for each in self.listen]
 
     @property
     def arena_file(self) -> str:

@@ -1,4 +1,4 @@
-"""Membership: who belongs to the cluster, from a list or from etcd.
+"""Membership: who belongs to the cluster, from a list, from etcd or from Kubernetes.
 
 A provider tells the core which nodes there are, one map after the other, and until when this node
 may answer for the records of files. What it decides are pure functions of ``rules`` and ``state``.
@@ -9,6 +9,7 @@ from gd2fs.membership.peers import (
     check_node_name,
     find_self,
     format_peers,
+    host_of,
     list_hash,
     parse_address,
     parse_peers,
@@ -22,6 +23,7 @@ __all__ = [
     "check_node_name",
     "find_self",
     "format_peers",
+    "host_of",
     "list_hash",
     "parse_address",
     "parse_peers",

@@ -75,6 +75,11 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def host_of(address: str) -> str:
+    """The host of ``ADDR:PORT``, without brackets. Raises InvalidRequest: it is not that."""
+    return parse_address(address)[0].strip("[]")
+
+
 def list_hash(peers: Iterable[Peer], replicas: Replicas = ONE_COPY) -> bytes:
     """Name the list by 16 bytes that no order of nodes or of a node's addresses changes.
 
