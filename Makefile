@@ -106,7 +106,7 @@ sanitize-%: $(STAMPS)/tools
 	UBSAN_OPTIONS=print_stacktrace=1 $(FIXED_ADDRESSES) \
 		ctest --test-dir build/sanitize-$* --output-on-failure --timeout 300
 
-fuzz: $(STAMPS)/tools ## throw random frames at the parser of the wire for FUZZ_SECONDS
+fuzz: $(STAMPS)/tools ## throw random bytes at frames, greetings and records of TLS, each for FUZZ_SECONDS
 	@.ci/deps fuzz
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-14 -DGD2FS_BINDINGS=OFF \
 		-DGD2FS_FUZZ=ON > /dev/null

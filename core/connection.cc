@@ -186,12 +186,13 @@ Connection::Io Connection::tls_ended() {
             "GD2FS_TLS_CA"});
     return Io::none;
   }
-  if (cause != tls::Cause::nothing && phase_ == Phase::open) {
-    Counters::add(node_.counters.protocol_faults);
-  } else if (cause != tls::Cause::nothing) {
+  const bool is_faulty = cause != tls::Cause::nothing;
+  const bool is_stranger = phase_ == Phase::hello || phase_ == Phase::proof;
+  if (is_faulty && phase_ == Phase::open) Counters::add(node_.counters.protocol_faults);
+  if (is_faulty && is_stranger) {
     const bool is_trust = cause == tls::Cause::certificate;
     node_.counters.refuse(is_trust ? Refusal::tls_certificate : Refusal::tls_handshake);
-    phase_ = Phase::closing;
+    phase_ = Phase::closing;  // counted
   }
   close();
   return Io::ended;

@@ -153,7 +153,7 @@ Error Context::reload() {
   auto loaded = load();
   const std::lock_guard lock(mutex_);
   if (!loaded) {
-    ++counts_.reload_faults;
+    if (reload_fault_ != loaded.error().message) ++counts_.reload_faults;
     reload_fault_ = loaded.error().message;
     return loaded.error();
   }
@@ -174,7 +174,7 @@ std::string Context::reload_fault() const {
   return reload_fault_;
 }
 
-/// Differs when a file was written, replaced, or stands behind another link.
+/// Differs when a file was written, replaced, made readable, or stands behind another link.
 std::string Context::signature() const {
   std::string all;
   for (const std::string* path : {&settings_.cert, &settings_.key, &settings_.ca}) {
@@ -186,7 +186,8 @@ std::string Context::signature() const {
     for (const auto part :
          {static_cast<long long>(file.st_dev), static_cast<long long>(file.st_ino),
           static_cast<long long>(file.st_size), static_cast<long long>(file.st_mtim.tv_sec),
-          static_cast<long long>(file.st_mtim.tv_nsec)})
+          static_cast<long long>(file.st_mtim.tv_nsec), static_cast<long long>(file.st_ctim.tv_sec),
+          static_cast<long long>(file.st_ctim.tv_nsec)})
       all += std::to_string(part) + ",";
     all += ";";
   }
@@ -204,7 +205,9 @@ void Context::watch() {
       const std::lock_guard reloading(reload_mutex_);
       is_changed = signature() != seen_;
     }
-    if (is_changed) static_cast<void>(reload());  // counted there, and its message is kept
+    // What was no use may have been whole, and the process out of descriptors, say.
+    const bool is_due = is_changed || !reload_fault().empty();
+    if (is_due) static_cast<void>(reload());  // counted there, and its message is kept
   }
 }
 

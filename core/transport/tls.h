@@ -37,7 +37,7 @@ struct Fault {
 
 struct Counts {
   std::uint64_t reloads = 0;        // of changed files
-  std::uint64_t reload_faults = 0;  // these were no use: the former ones stay
+  std::uint64_t reload_faults = 0;  // these were no use: the former ones stay, and it tries again
   std::int64_t expires_s = 0;       // of the own certificate, since 1970; 0: there is none
 };
 

@@ -27,9 +27,12 @@ bool is_about_certificate(unsigned alert) {
   return std::find(std::begin(ALERTS), std::end(ALERTS), alert) != std::end(ALERTS);
 }
 
+/// -2: the text is no IP address. One that is stands in no certificate as a name.
 bool matches(X509* certificate, const std::string& name) {
-  if (X509_check_ip_asc(certificate, name.c_str(), 0) == 1) return true;
-  constexpr unsigned FLAGS = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
+  const int as_address = X509_check_ip_asc(certificate, name.c_str(), 0);
+  if (as_address != -2) return as_address == 1;
+  constexpr unsigned FLAGS =
+      X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS;
   return X509_check_host(certificate, name.data(), name.size(), FLAGS, nullptr) == 1;
 }
 
@@ -99,6 +102,10 @@ const Suite* suite_of(const SSL* ssl) {
 Fault alert_fault(Side side, unsigned alert) {
   const char* const text = SSL_alert_desc_string_long(static_cast<int>(alert));
   const bool is_client = side == Side::client;
+  if (is_client && alert == SSL_AD_INTERNAL_ERROR)  // as a node says it that has no room
+    return {Cause::handshake,
+            "the node lets nobody in now: too many have not proven themselves yet",
+            "try again in a moment"};
   if (!is_about_certificate(alert))
     return {Cause::handshake, std::string("the other side has ended TLS: ") + text,
             "look whether both sides are of one release, and at what lies between them"};
@@ -236,7 +243,14 @@ Handshake::Step Handshake::take(std::span<const std::byte> in, Bytes& out) {
   if (is_waiting) return Step::more;
   if (answer != 1) return fail();
   const bool is_agreed = suite_of(ssl_.get()) != nullptr && !client_.empty() && !node_.empty();
-  return is_agreed ? Step::done : fail(Cause::handshake, "no cipher in common", "");
+  if (!is_agreed) return fail(Cause::handshake, "no cipher in common", "");
+  return export_binding() ? Step::done : fail(Cause::handshake, "OpenSSL exports no secret", "");
+}
+
+bool Handshake::export_binding() {
+  auto* const into = reinterpret_cast<unsigned char*>(binding_.data());  // bytes alias by contract
+  return SSL_export_keying_material(ssl_.get(), into, binding_.size(), BINDING_LABEL.data(),
+                                    BINDING_LABEL.size(), nullptr, 0, 0) == 1;
 }
 
 Handshake::Step Handshake::fail(Cause cause, std::string message, std::string hint) {
@@ -270,9 +284,7 @@ Agreed Handshake::agreed(Bytes& rest) {
   const bool is_client = side_ == Side::client;
   agreed.own = std::move(is_client ? client_ : node_);
   agreed.other = std::move(is_client ? node_ : client_);
-  SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(agreed.binding.data()),
-                             agreed.binding.size(), BINDING_LABEL.data(), BINDING_LABEL.size(),
-                             nullptr, 0, 0);
+  agreed.binding = binding_;
   // Read-ahead is off: what OpenSSL has not looked at lies here whole.
   const std::size_t at = rest.size();
   rest.resize(at + BIO_ctrl_pending(SSL_get_rbio(ssl_.get())));

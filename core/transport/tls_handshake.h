@@ -49,6 +49,7 @@ class Handshake {
   static void note_secret(const ssl_st* ssl, const char* line);
   static int check_peer(int is_trusted, x509_store_ctx_st* store);
   bool is_plaintext(std::span<const std::byte> in);
+  bool export_binding();
   Step fail();
   Step fail(Cause cause, std::string message, std::string hint);
   std::string trust_fault(x509_store_ctx_st* store) const;
@@ -59,6 +60,7 @@ class Handshake {
   bool is_begun_ = false;    // something has come from the other side
   std::string trust_fault_;  // why the other side's certificate is not taken
   Secret client_, node_;
+  ChannelBinding binding_{};
   Fault fault_;
 };
 

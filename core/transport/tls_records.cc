@@ -148,6 +148,21 @@ std::size_t Keys::seal(Runs& from, std::size_t bytes, Content content, std::byte
   return is_done ? HEAD_BYTES + sealed : 0;
 }
 
+/// Zeros behind the kind: we write none, others may. Only zeros: of kind 0, which is none.
+Keys::Opened Keys::unpadded(Runs from, std::size_t bytes) noexcept {
+  Opened opened;
+  for (std::size_t at = 0; at < bytes;) {
+    const auto run = from.front(bytes - at);
+    const auto last =
+        std::find_if(run.rbegin(), run.rend(), [](std::byte each) { return each != std::byte{0}; });
+    const auto before = static_cast<std::size_t>(run.rend() - last);
+    if (before > 0) opened = {static_cast<Content>(run[before - 1]), at + before - 1};
+    from.skip(run.size());
+    at += run.size();
+  }
+  return opened;
+}
+
 std::optional<Keys::Opened> Keys::open(const std::byte* record, std::size_t sealed, Runs into) {
   const std::size_t content = sealed - 1 - TAG_BYTES;
   bool is_right = begin(record);
@@ -169,14 +184,8 @@ std::optional<Keys::Opened> Keys::open(const std::byte* record, std::size_t seal
                                   tag) == 1;
   is_right &= EVP_DecryptFinal_ex(cipher_.get(), raw(&kind), &moved) == 1;
   if (!is_right) return {};
-  std::size_t bytes = content;
-  // Padding: zeros behind the kind. We write none, others may.
-  while (kind == std::byte{0} && bytes > 0) {
-    Runs last = into;
-    last.skip(--bytes);
-    kind = last.front(1).front();
-  }
-  return Opened{static_cast<Content>(kind), bytes};
+  if (kind != std::byte{0}) return Opened{static_cast<Content>(kind), content};
+  return unpadded(into, content);
 }
 
 }  // namespace gd2fs::tls

@@ -78,6 +78,7 @@ class Keys {
   std::optional<Opened> open(const std::byte* record, std::size_t sealed, Runs into);
 
  private:
+  static Opened unpadded(Runs from, std::size_t bytes) noexcept;
   void set();
   bool begin(const std::byte* head);
 

@@ -24,7 +24,10 @@ constexpr std::size_t OWN_RECORD_BYTES = 8 * KiB;
 constexpr std::size_t NOTE_BYTES_MAX = 1 * KiB;  // a record so short is opened aside
 constexpr std::size_t NOTES_MAX = 32;            // in a row
 constexpr std::byte KEY_UPDATE{24}, NEW_SESSION_TICKET{4};
-constexpr std::byte CLOSE_NOTIFY{0};
+constexpr std::size_t KEY_UPDATE_BYTES = 5;
+constexpr std::byte WARNING{1}, FATAL{2};
+constexpr std::byte CLOSE_NOTIFY{0}, UNEXPECTED_MESSAGE{10}, BAD_RECORD_MAC{20},
+    RECORD_OVERFLOW{22}, INTERNAL_ERROR{80};
 
 /// Memory of this thread, for the time of one call.
 std::span<std::byte> scratch() {
@@ -35,6 +38,12 @@ std::span<std::byte> scratch() {
 
 std::size_t sealed_bytes_of(const std::byte* head) {
   return std::to_integer<std::size_t>(head[3]) << 8 | std::to_integer<std::size_t>(head[4]);
+}
+
+bool is_key_update(std::span<const std::byte> note) {
+  constexpr std::array<std::byte, 4> HEAD = {KEY_UPDATE, std::byte{0}, std::byte{0}, std::byte{1}};
+  return note.size() == KEY_UPDATE_BYTES && std::equal(HEAD.begin(), HEAD.end(), note.begin()) &&
+         note[4] <= std::byte{1};
 }
 
 }  // namespace
@@ -68,6 +77,13 @@ ssize_t Session::fail(Fault fault) {
   if (fault_.cause == Cause::nothing) fault_ = std::move(fault);
   errno = EPROTO;
   return -1;
+}
+
+/// What came is not what TLS wants. False. The other side is told when the stream is closed.
+bool Session::refuse(std::byte alert, const char* what) {
+  alert_ = alert;
+  fail({Cause::handshake, what, "look at what lies between"});
+  return false;
 }
 
 // ---- handshake -----------------------------------------------------------------------
@@ -124,12 +140,15 @@ ssize_t Session::receive(int fd, std::span<const iovec> into) {
   ssize_t got = 0;
   int code = 0;
   bool is_emptied = false;
-  while (take_records(in, room, taken) && !(is_emptied && taken > 0)) {
+  std::size_t received = 0;  // records may be long and hold little: others wait for this thread
+  while (take_records(in, room, taken)) {
+    if (taken > 0 && (is_emptied || received >= IN_BYTES)) break;
     const std::size_t asked = in.make_room(room.left());
     got = recv(fd, in.memory.data() + in.end, asked, MSG_DONTWAIT);
     code = errno;
     if (got <= 0) break;
     in.end += static_cast<std::size_t>(got);
+    received += static_cast<std::size_t>(got);
     is_emptied = static_cast<std::size_t>(got) < asked;
   }
   Bytes(in.at(), in.at() + in.left()).swap(sealed_);
@@ -165,10 +184,9 @@ bool Session::take_records(Incoming& in, Runs& room, std::size_t& taken) {
     if (in.left() < HEAD_BYTES) return true;
     const std::size_t sealed = sealed_bytes_of(in.at());
     const bool is_record = in.at()[0] == static_cast<std::byte>(Content::application);
-    if (!is_record || sealed <= TAG_BYTES || sealed > SEALED_BYTES_MAX) {
-      fail({Cause::handshake, "what came is no record of TLS", "look at what lies between"});
-      return false;
-    }
+    if (!is_record || sealed <= TAG_BYTES || sealed > SEALED_BYTES_MAX)
+      return refuse(is_record ? RECORD_OVERFLOW : UNEXPECTED_MESSAGE,
+                    "what came is no record of TLS");
     // It is opened where its bytes are wanted, by whoever has room for all of it.
     const std::size_t content = sealed - 1 - TAG_BYTES;
     if (content > room.left() && taken > 0) return false;
@@ -185,14 +203,12 @@ bool Session::take_record(Incoming& in, std::size_t sealed, Runs& room, std::siz
   if (content <= NOTE_BYTES_MAX || content > room.left())
     return take_aside(record, sealed, room, taken);
   const auto opened = opening_->open(record, sealed, room);
-  if (!opened || opened->content != Content::application) {
-    fail({Cause::handshake, "a record of TLS is not what was sent", "look at what lies between"});
-    return false;
-  }
+  if (!opened) return refuse(BAD_RECORD_MAC, "a record of TLS is not what was sent");
+  if (opened->content != Content::application)
+    return take_note(opened->content, room, opened->bytes);
   room.skip(opened->bytes);
   taken += opened->bytes;
-  notes_ = opened->bytes == 0 ? notes_ + 1 : 0;
-  return true;
+  return is_patient(opened->bytes);
 }
 
 /// Opens a record into memory of our own first.
@@ -201,40 +217,52 @@ bool Session::take_aside(const std::byte* record, std::size_t sealed, Runs& room
   left_.resize(sealed - 1 - TAG_BYTES);
   left_at_ = 0;
   const iovec aside{left_.data(), left_.size()};
-  const auto opened = opening_->open(record, sealed, Runs(std::span(&aside, 1)));
-  if (!opened || ++notes_ > NOTES_MAX) {
+  const Runs into(std::span(&aside, 1));
+  const auto opened = opening_->open(record, sealed, into);
+  if (!opened) {
     left_.clear();
-    fail({Cause::handshake, "a record of TLS is not what was sent", "look at what lies between"});
-    return false;
+    return refuse(BAD_RECORD_MAC, "a record of TLS is not what was sent");
+  }
+  if (opened->content != Content::application) {
+    const Bytes note = std::move(left_);  // `into` goes on to name its memory
+    left_.clear();
+    return take_note(opened->content, into, opened->bytes);
   }
   left_.resize(opened->bytes);
-  if (opened->content == Content::application) {
-    if (opened->bytes > 0) notes_ = 0;
-    taken += take_left(room);
-    return true;
-  }
-  const Bytes note = std::move(left_);
-  left_.clear();
-  return take_note(opened->content, note);
+  taken += take_left(room);
+  return is_patient(opened->bytes);
 }
 
-/// What the other side says of the connection itself.
-bool Session::take_note(Content content, std::span<const std::byte> note) {
-  if (content == Content::alert && note.size() == 2) {
+/// After a record with so many bytes for the reader. False: too many had none.
+bool Session::is_patient(std::size_t bytes) {
+  notes_ = bytes > 0 ? 0 : notes_ + 1;
+  if (notes_ <= NOTES_MAX) return true;
+  return refuse(UNEXPECTED_MESSAGE, "records of TLS come and say nothing");
+}
+
+/// What the other side says of the connection itself: the first `bytes` of `from`. None that counts
+/// is longer than its beginning.
+bool Session::take_note(Content content, Runs from, std::size_t bytes) {
+  std::array<std::byte, KEY_UPDATE_BYTES> memory;
+  const auto note = std::span(memory).first(std::min(bytes, memory.size()));
+  for (std::byte& each : note) {
+    each = from.front(1).front();
+    from.skip(1);
+  }
+  if (content == Content::alert && bytes == 2) {
     has_ended_ = true;
     const auto alert = std::to_integer<unsigned>(note[1]);
     if (note[1] != CLOSE_NOTIFY) fail(alert_fault(side_, alert));
     return false;
   }
-  const bool is_handshake = content == Content::handshake && note.size() >= 4;
-  if (is_handshake && note[0] == NEW_SESSION_TICKET && side_ == Side::client) return true;
-  if (is_handshake && note[0] == KEY_UPDATE && note.size() == 5 && note[4] <= std::byte{1}) {
+  const bool is_handshake = content == Content::handshake && bytes >= 4;
+  if (is_handshake && note[0] == NEW_SESSION_TICKET && side_ == Side::client) return is_patient(0);
+  if (is_handshake && is_key_update(note) && bytes == KEY_UPDATE_BYTES) {
     opening_->renew();
     if (note[4] == std::byte{1}) is_renewing_ = true;
-    return true;
+    return is_patient(0);
   }
-  fail({Cause::handshake, "an unexpected message of TLS came", "look at what lies between"});
-  return false;
+  return refuse(UNEXPECTED_MESSAGE, "an unexpected message of TLS came");
 }
 
 // ---- out -----------------------------------------------------------------------------
@@ -245,7 +273,10 @@ ssize_t Session::send(int fd, std::span<const iovec> from, bool is_more) {
   if (fault_.cause != Cause::nothing) return fail({});
   std::size_t taken = 0;
   const std::size_t sealed = seal_batch(from, scratch().data(), taken);
-  if (sealed == 0) return fail({Cause::handshake, "OpenSSL cannot seal a record", ""});
+  if (sealed == 0) {
+    alert_ = INTERNAL_ERROR;
+    return fail({Cause::handshake, "OpenSSL cannot seal a record", ""});
+  }
   std::size_t all = 0;
   for (const iovec& run : from) all += run.iov_len;
   give(fd, scratch().first(sealed), is_more || taken < all);
@@ -255,7 +286,7 @@ ssize_t Session::send(int fd, std::span<const iovec> from, bool is_more) {
 /// How many bytes it wrote; 0: it failed.
 std::size_t Session::seal_batch(std::span<const iovec> from, std::byte* out, std::size_t& taken) {
   std::size_t at = 0;
-  if (is_renewing_ || sealing_->count() >= RECORDS_PER_KEY) {
+  if (is_renewing_ || sealing_->count() >= records_per_key_) {
     const std::byte note[] = {KEY_UPDATE, std::byte{0}, std::byte{0}, std::byte{1},
                               is_asking_ ? std::byte{1} : std::byte{0}};
     at = seal_note(Content::handshake, note, out);
@@ -315,8 +346,9 @@ bool Session::flush(int fd) {
 }
 
 void Session::say_end(int fd) {
-  if (!is_open() || has_unsent() || fault_.cause != Cause::nothing) return;
-  const std::byte note[] = {std::byte{1}, CLOSE_NOTIFY};
+  const bool is_told = fault_.cause != Cause::nothing && alert_ == CLOSE_NOTIFY;  // it knows why
+  if (!is_open() || has_unsent() || is_told) return;
+  const std::byte note[] = {alert_ == CLOSE_NOTIFY ? WARNING : FATAL, alert_};
   std::array<std::byte, 2 + OVERHEAD_BYTES> out;
   const std::size_t sealed = seal_note(Content::alert, note, out.data());
   give(fd, std::span(out).first(sealed), false);

@@ -3,10 +3,17 @@
 #define GD2FS_TEST_TLS
 #include "transport/tls.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
 #include "certificates.h"
 #include "local_cluster.h"
 #include "proxy.h"
 #include "raw_peer.h"
+#include "shelf.h"
 #include "tls_peer.h"
 #include "transport/channel.h"
 #include "transport/tls_records.h"
@@ -14,56 +21,15 @@
 namespace gd2fs::testing {
 namespace {
 
-ServerOptions secured(const Certificates& certificates, const std::string& name = "node",
-                      bool are_clients_required = false) {
-  ServerOptions options = options_of(64 * MiB);
-  options.listen = {"127.0.0.1:" + std::to_string(free_port())};
-  options.map = map_of({{"a", options.listen.front()}});
-  options.tls = certificates.node(name, are_clients_required);
-  return options;
-}
-
-ClientOptions client_of(const Server& server, tls::Settings settings) {
-  ClientOptions options;
-  options.seeds = {server.addresses().front()};
-  options.cluster = "test";
-  options.transport = Transport::tcp;
-  options.tls = std::move(settings);
-  return options;
-}
-
 /// Why a client cannot connect.
 std::string fault_of(const Server& server, tls::Settings settings) {
   auto client = Client::connect(client_of(server, std::move(settings)));
   return client ? "it has connected" : client.error().message;
 }
 
-std::uint64_t refused(const Server& server, Refusal reason) {
-  return server.counts().refused_for[static_cast<std::size_t>(reason)];
-}
-
 bool serves(const Server& server, const tls::Settings& settings) {
   return static_cast<bool>(Client::connect(client_of(server, settings)));
 }
-
-/// A node with one page in it, put there by a client.
-struct Shelf {
-  explicit Shelf(std::size_t bytes) : page_bytes(random_bytes(bytes, 3)) {
-    server = start_node(secured(certificates));
-    auto client = Client::connect(client_of(*server, certificates.client()));
-    REQUIRE_MESSAGE(client, (client ? "" : client.error().message));
-    Bytes copy = page_bytes;
-    const std::string key = "page";
-    const Buffer whole{copy.data(), copy.size()};
-    const auto put = (*client)->put_pages("pages", std::span(&key, 1), std::span(&whole, 1), {});
-    REQUIRE(put->wait(10'000));
-    REQUIRE(put->outcome().items.at(0).status == Status::ok);
-  }
-
-  Certificates certificates;
-  Bytes page_bytes;
-  std::unique_ptr<Server> server;
-};
 
 // ---- records -------------------------------------------------------------------------
 
@@ -329,6 +295,19 @@ TEST_CASE("a name that is stated beside the addresses is taken too") {
   CHECK(serves(*server, settings));
 }
 
+TEST_CASE("a node that is named by its IP address is none of a certificate for such a name") {
+  Certificates certificates;
+  certificates.add("text", "DNS:127.0.0.1");
+  certificates.add("star", "DNS:*.0.0.1");
+  for (const char* name : {"text", "star"}) {
+    const auto server = start_node(secured(certificates, name));
+
+    const std::string fault = fault_of(*server, certificates.client());
+
+    CHECK_MESSAGE(fault.find("not for 127.0.0.1") != std::string::npos, fault);
+  }
+}
+
 TEST_CASE("who speaks no TLS is told so, on either side") {
   const Certificates certificates;
   const auto tls_node = start_node(secured(certificates));
@@ -415,6 +394,35 @@ TEST_CASE("files that are no use leave the former ones in force, and say so") {
   CHECK(shelf.server->tls_fault() == fault.message);
   CHECK(shelf.server->counts().tls.reload_faults >= 1);
   CHECK(serves(*shelf.server, shelf.certificates.client()));
+}
+
+TEST_CASE("files that could not be read for a moment are read again, though nobody changes them") {
+  const Shelf shelf(1);
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit none{3, limit.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const Error fault = shelf.server->reload_tls();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK_MESSAGE(fault.message.find("Too many open files") != std::string::npos, fault.message);
+  const std::uint64_t reloads = shelf.server->counts().tls.reloads;
+
+  CHECK(eventually([&] { return shelf.server->tls_fault().empty(); }));
+  CHECK(shelf.server->counts().tls.reloads == reloads + 1);
+}
+
+TEST_CASE("files that are not to be read from now on are seen, whatever their time says") {
+  const Certificates certificates;
+  auto context = tls::Context::open(certificates.node());
+  REQUIRE(context);
+  const std::string path = certificates.path("node.crt");
+  struct stat before {};
+  REQUIRE(stat(path.c_str(), &before) == 0);
+  { std::fstream(path, std::ios::in | std::ios::out) << "-----NOTHING"; }
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+
+  CHECK(eventually([&] { return (*context)->counts().reload_faults > 0; }));
 }
 
 // ---- garbage -------------------------------------------------------------------------
