@@ -48,12 +48,12 @@ TokenSourceRef token_of(const std::string& text, const std::string& file) {
   return std::make_shared<TokenSource>(std::move(*token));
 }
 
-/// The client as Python holds it. Every method that starts an operation answers its Call.
 void set_marks(CallOptions& options, std::uint8_t eviction_class, const nb::bytes& tags) {
   options.eviction_class = eviction_class;
   options.tags.assign(tags.c_str(), tags.size());
 }
 
+/// The client as Python holds it. Every method that starts an operation answers its Call.
 class BoundClient {
  public:
   using CallPtr = std::unique_ptr<Call>;

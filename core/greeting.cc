@@ -58,8 +58,7 @@ wire::Challenge challenge_of(const Node& node) {
   challenge.node_id = node.id;
   challenge.boot = node.options.boot;
   challenge.map_epoch = node.view()->map.epoch;
-  // Nothing travels before the rule has spoken.
-  if (node.judge.is_sitting()) challenge.eager_bytes_max = 0;
+  challenge.eager_bytes_max = node.eager_bytes_max();
   challenge.hold_bytes_max = node.hold_budget.stream_bytes_max;
   return challenge;
 }

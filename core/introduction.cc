@@ -2,12 +2,12 @@
 
 #include <sys/random.h>
 
+#include "assertion.h"
+
 namespace gd2fs {
 
 void Introduction::hello(wire::Bytes& out, wire::Hello said) {
-  // 16 bytes come whole or not at all. Without them the node's own nonce keeps the proof fresh, and
-  // a node could repeat an old welcome.
-  static_cast<void>(!getrandom(said.nonce.data(), said.nonce.size(), 0));
+  GD2FS_ASSERT(getrandom(said.nonce.data(), sizeof said.nonce, 0) == sizeof said.nonce);
   if (token_) said.token_name = token_->name;
   const std::size_t at = out.size();
   wire::encode_hello(out, said);

@@ -206,6 +206,10 @@ void Node::take_tokens(const std::vector<KnownToken>& known) {
   own_token->set(tokens.own());
 }
 
+std::uint32_t Node::eager_bytes_max() const noexcept {
+  return judge.is_sitting() ? 0 : EAGER_BYTES_MAX;
+}
+
 void Node::announce() { arrival->announce(view()->map); }
 
 bool Node::is_home(std::string_view path, std::uint32_t& home) const {

@@ -72,6 +72,9 @@ struct Node {
   void take_tokens(const std::vector<KnownToken>& known);
   /// Once it serves: the other nodes of its list are told.
   void announce();
+  /// What a client may send of bodies before their grant: with a site's rule nothing travels before
+  /// that has spoken.
+  std::uint32_t eager_bytes_max() const noexcept;
   /// Is this node the home of `path`? If not, `home` is the index of the node that is.
   bool is_home(std::string_view path, std::uint32_t& home) const;
 

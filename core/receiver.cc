@@ -50,9 +50,9 @@ std::uint64_t writer_epoch(const Node& node, const wire::RequestHead& head, std:
 
 std::string Receiver::add(std::uint64_t request, wire::Request body, bool is_eager,
                           std::int64_t deadline_ms, Replies& out, std::vector<bool> refused) {
-  if (is_eager && body_bytes(body) > EAGER_BYTES_MAX) {
+  if (is_eager && body_bytes(body) > node_.eager_bytes_max()) {
     return "eager OFFER of " + std::to_string(body_bytes(body)) + " B, at most " +
-           std::to_string(EAGER_BYTES_MAX);
+           std::to_string(node_.eager_bytes_max());
   }
   auto offer = std::make_shared<Offer>();
   offer->request = request;

@@ -1,6 +1,7 @@
 #include "strangers.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace gd2fs::serve {
 namespace {
@@ -11,14 +12,13 @@ constexpr double FULL = STRANGERS_BURST;
 
 std::optional<Refusal> Strangers::enter(const std::string& source, std::int64_t now_ms) {
   const std::lock_guard lock(mutex_);
-  Source* const from = source_of(source, now_ms);
-  if (from == nullptr) return Refusal::too_many;
-  if (from->tickets < 1) return Refusal::rate;
+  Source& from = source_of(source, now_ms);
+  if (from.tickets < 1) return Refusal::rate;
   // Whoever floods from many sources leaves room for one that is new here.
-  const std::size_t all_max = from->count == 0 ? 2 * STRANGERS_MAX : STRANGERS_MAX;
-  from->tickets -= 1;
-  if (from->count >= UNAUTHENTICATED_MAX || count_ >= all_max) return Refusal::too_many;
-  ++from->count;
+  const std::size_t all_max = from.count == 0 ? 2 * STRANGERS_MAX : STRANGERS_MAX;
+  from.tickets -= 1;
+  if (from.count >= UNAUTHENTICATED_MAX || count_ >= all_max) return Refusal::too_many;
+  ++from.count;
   ++count_;
   return {};
 }
@@ -39,23 +39,27 @@ std::size_t Strangers::count() const {
   return count_;
 }
 
-Strangers::Source* Strangers::source_of(const std::string& source, std::int64_t now_ms) {
-  if (sources_.size() >= SOURCES_MAX && !sources_.contains(source)) {
-    forget_idle(now_ms);
-    if (sources_.size() >= SOURCES_MAX) return nullptr;
-  }
+Strangers::Source& Strangers::source_of(const std::string& source, std::int64_t now_ms) {
+  if (sources_.size() >= SOURCES_MAX && !sources_.contains(source)) forget_idle();
   Source& from = sources_.try_emplace(source, Source{0, FULL, now_ms}).first->second;
   const auto passed_ms = static_cast<double>(std::max<std::int64_t>(now_ms - from.told_ms, 0));
   from.tickets = std::min(from.tickets + passed_ms * STRANGERS_PER_S / 1000, FULL);
   from.told_ms = now_ms;
-  return &from;
+  return from;
 }
 
-/// Those with nothing open, whose tickets would all be back by now.
-void Strangers::forget_idle(std::int64_t now_ms) {
-  constexpr std::int64_t REFILL_MS = 1000 * STRANGERS_BURST / STRANGERS_PER_S;
+/// Half of those with nothing open, the longest not seen ones: a flood from ever new sources shuts
+/// out none that is new too. There are some: the others are as many as strangers at most.
+void Strangers::forget_idle() {
+  static_assert(2 * STRANGERS_MAX < SOURCES_MAX);
+  std::vector<std::int64_t> seen_ms;
+  for (const auto& [name, each] : sources_)
+    if (each.count == 0) seen_ms.push_back(each.told_ms);
+  const auto middle = seen_ms.begin() + static_cast<std::ptrdiff_t>(seen_ms.size() / 2);
+  std::nth_element(seen_ms.begin(), middle, seen_ms.end());
+  const std::int64_t until_ms = *middle;
   std::erase_if(sources_, [&](const auto& each) {
-    return each.second.count == 0 && now_ms - each.second.told_ms >= REFILL_MS;
+    return each.second.count == 0 && each.second.told_ms <= until_ms;
   });
 }
 

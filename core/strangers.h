@@ -29,10 +29,10 @@ class Strangers {
     std::int64_t told_ms = 0;  // when they were counted last
   };
 
-  Source* source_of(const std::string& source, std::int64_t now_ms);
-  void forget_idle(std::int64_t now_ms);
+  Source& source_of(const std::string& source, std::int64_t now_ms);
+  void forget_idle();
 
-  mutable std::mutex mutex_;  // Guards: all below. Held for one look-up, or a walk over idle ones.
+  mutable std::mutex mutex_;  // Guards: all below. Held for one look-up, or a walk over all.
   std::unordered_map<std::string, Source> sources_;
   std::size_t count_ = 0;
 };

@@ -1,7 +1,5 @@
 #include "token_book.h"
 
-#include <algorithm>
-
 namespace gd2fs::serve {
 namespace {
 
@@ -14,10 +12,16 @@ const TokenRef& everybody() {
 }  // namespace
 
 void TokenBook::set(const std::vector<KnownToken>& tokens) {
-  std::vector<TokenRef> known;
-  for (const KnownToken& each : tokens) known.push_back(std::make_shared<const KnownToken>(each));
+  Tokens known;
+  TokenRef own;
+  for (const KnownToken& each : tokens) {
+    const auto one = std::make_shared<const KnownToken>(each);
+    const bool is_first = known.try_emplace(each.token.name, one).second;
+    if (is_first && own == nullptr && each.rights.is_cluster()) own = one;
+  }
   const std::lock_guard lock(mutex_);
-  tokens_ = std::move(known);
+  tokens_.swap(known);
+  own_.swap(own);
 }
 
 bool TokenBook::is_open() const {
@@ -28,9 +32,8 @@ bool TokenBook::is_open() const {
 TokenRef TokenBook::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   if (tokens_.empty()) return name.empty() ? everybody() : nullptr;
-  const auto found = std::find_if(tokens_.begin(), tokens_.end(),
-                                  [&](const TokenRef& each) { return each->token.name == name; });
-  return found == tokens_.end() ? nullptr : *found;
+  const auto found = tokens_.find(name);
+  return found == tokens_.end() ? nullptr : found->second;
 }
 
 bool TokenBook::has(const KnownToken& token) const {
@@ -40,10 +43,8 @@ bool TokenBook::has(const KnownToken& token) const {
 
 std::optional<Token> TokenBook::own() const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(tokens_.begin(), tokens_.end(),
-                                  [](const TokenRef& each) { return each->rights.is_cluster(); });
-  if (found == tokens_.end()) return {};
-  return (*found)->token;
+  if (own_ == nullptr) return {};
+  return own_->token;
 }
 
 }  // namespace gd2fs::serve

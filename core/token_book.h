@@ -2,9 +2,11 @@
 // runs.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,8 +37,11 @@ class TokenBook {
   std::optional<Token> own() const;
 
  private:
-  mutable std::mutex mutex_;  // Guards: tokens_. Held for one look-up.
-  std::vector<TokenRef> tokens_;
+  using Tokens = std::map<std::string, TokenRef, std::less<>>;
+
+  mutable std::mutex mutex_;  // Guards: all below. Held for one look-up.
+  Tokens tokens_;             // by name
+  TokenRef own_;              // nothing: none has the rights of the cluster
 };
 
 }  // namespace gd2fs::serve

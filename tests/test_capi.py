@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gd2fs import __version__
 from gd2fs.cli.config import library_prefix
+from gd2fs.testing.certificates import Certificates
 from gd2fs.testing.cluster import Cluster
 
 SOURCES = Path(__file__).parent / "capi"
@@ -78,6 +80,48 @@ def test_pkg_config_builds_it_too(three_nodes, client, tmp_path):
     built = build(tmp_path / "properties", from_pkg_config())
 
     check(built, "pieces_make_one_range", f"gd2fs://{three_nodes.cp}", three_nodes.cluster)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory) -> Iterator[tuple[Cluster, dict[str, str]]]:
+    """A node with TLS and a token, and what the environment of its clients says."""
+    folder = tmp_path_factory.mktemp("guarded")
+    certificates = Certificates(folder)
+    certificates.add("node")
+    token = folder / "token"
+    token.write_text(f"capi.{'s' * 43}\n")
+    token.chmod(0o600)
+    files = [certificates.path(f"node.{end}") for end in ("crt", "key")]
+    options = ("--tls-cert", files[0], "--tls-key", files[1], "--token-file", str(token))
+    with Cluster(1, "64MiB", str(folder), "plain", options=options) as cluster:
+        yield cluster, {
+            "GD2FS_TRANSPORT": "tcp",
+            "GD2FS_TLS_CA": certificates.path("ca.crt"),
+            "GD2FS_TOKEN_FILE": str(token),
+        }
+
+
+def test_a_token_and_tls_come_from_the_environment(program, guarded):
+    cluster, environment = guarded
+
+    check(program, "pieces_make_one_range", cluster.cp, cluster.name, **environment)
+
+
+@pytest.mark.parametrize("missing", ["GD2FS_TLS_CA", "GD2FS_TOKEN_FILE"])
+def test_without_them_a_guarded_node_lets_no_program_in(program, guarded, missing):
+    cluster, environment = guarded
+    rest = {name: text for name, text in environment.items() if name != missing}
+
+    with pytest.raises(AssertionError, match="does not hold: session.ctx"):
+        check(program, "pieces_make_one_range", cluster.cp, cluster.name, **rest)
+
+
+def test_a_name_of_certificates_without_their_authority_is_no_plain_connection(program, guarded):
+    cluster, environment = guarded
+    rest = environment | {"GD2FS_TLS_CA": "", "GD2FS_TLS_NAME": "kv.example"}
+
+    with pytest.raises(AssertionError, match="GD2FS_TLS_CA is missing"):
+        check(program, "pieces_make_one_range", cluster.cp, cluster.name, **rest)
 
 
 @pytest.mark.slow

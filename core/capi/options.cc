@@ -205,7 +205,8 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
   if (Error fault = fill_token(out); !fault.message.empty()) return fault;
   fill_tls(out.tls);
-  if (out.tls.is_on() && out.tls.ca.empty())
+  const bool is_tls_wanted = out.tls.is_on() || !out.tls.name.empty();
+  if (is_tls_wanted && out.tls.ca.empty())
     return fault_of("GD2FS_TLS_CA is missing: without it there is no TLS",
                     "name the file of who signs the nodes' certificates");
   if (options.cluster_id == nullptr || *options.cluster_id == '\0')

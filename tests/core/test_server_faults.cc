@@ -191,6 +191,17 @@ TEST_CASE("an eager offer of too much is refused before anything is allocated") 
   CHECK(contains(peer.farewell(), "262145 B, at most 262144"));
 }
 
+TEST_CASE("nothing goes past a site's rule by coming without having been asked for") {
+  ServerOptions options = options_of(64 * MiB);
+  options.is_judged = true;
+  auto server = start_node(options);
+  RawPeer peer = RawPeer::greeted(*server);
+
+  peer.ask(Op::offer, {page("k", 100)}, wire::EAGER);
+
+  CHECK(contains(peer.farewell(), "100 B, at most 0"));
+}
+
 TEST_CASE("a writer that vanishes leaves nothing behind") {
   auto server = start_node();
   const std::uint64_t before = free_bytes(*server);

@@ -404,6 +404,48 @@ TEST_CASE("what made room for others is not told") {
   CHECK(contains(told, "\"for_whom\":\"\""));
 }
 
+TEST_CASE("how the node is may be asked, in just these words, by who reads everything") {
+  const std::string report = R"({"do": "report"})";
+  const auto request_of = [](std::vector<std::string> texts) {
+    wire::Request request;
+    request.head.op = Op::configure;
+    for (const std::string& text : texts) request.items.push_back(named(text));
+    return request;
+  };
+  const Rights watcher(Right::read, {}), tenant(Right::admin, {"a"}), admin(Right::admin, {});
+  CHECK(serve::is_allowed(watcher, request_of({report})));
+  CHECK(serve::is_allowed(Rights(Right::write, {}), request_of({report})));
+  CHECK(!serve::is_allowed(tenant, request_of({report})));
+  for (const char* text :
+       {R"({"do": "show"})", R"({"do": "facts"})", R"({"do":"report"})", "report",
+        R"({"do": "report", "do": "set"})", R"({"do": "report"} )", ""}) {
+    CHECK_MESSAGE(!serve::is_allowed(watcher, request_of({text})), text);
+    CHECK(serve::is_allowed(admin, request_of({text})));
+  }
+  CHECK(!serve::is_allowed(watcher, request_of({report, report})));
+  CHECK(!serve::is_allowed(watcher, request_of({})));
+  wire::Request other = request_of({report});
+  other.head.op = Op::drain;
+  CHECK(!serve::is_allowed(watcher, other));
+}
+
+TEST_CASE("of tokens the first one with the rights of the cluster is shown, and one of each name") {
+  serve::TokenBook book({{token_of("tenant"), Rights(Right::read, {"a"})},
+                         {token_of("second"), Rights::of_cluster()},
+                         {token_of("first"), Rights::of_cluster()},
+                         {token_of("second", OTHER_SECRET), Rights(Right::read, {"a"})}});
+  CHECK(book.own() == token_of("second"));
+  CHECK(book.find("second")->rights.is_cluster());
+  CHECK(book.find("tenan") == nullptr);
+  CHECK(book.find("") == nullptr);
+  CHECK(!book.has({token_of("second", OTHER_SECRET), Rights(Right::read, {"a"})}));
+
+  book.set({{token_of("tenant"), Rights(Right::read, {"a"})}});
+
+  CHECK(!book.own());
+  CHECK(!book.is_open());
+}
+
 // ---- strangers -----------------------------------------------------------------------
 
 TEST_CASE("a source has few strangers, and all sources together have room for a new one") {
@@ -443,14 +485,28 @@ TEST_CASE("who comes to nothing too often waits, and who proves itself never doe
   CHECK(!strangers.enter("bad", 1'000));
 }
 
-TEST_CASE("so many sources are remembered, and those forgotten that are idle") {
+TEST_CASE(
+    "a flood from ever new sources shuts out none that is new, and forgets none that is here") {
   serve::Strangers strangers;
-  for (std::size_t source = 0; source < SOURCES_MAX; ++source) {
+  REQUIRE(!strangers.enter("stays", 0));
+  for (std::size_t source = 0; source < 3 * SOURCES_MAX; ++source) {
     const std::string name = std::to_string(source);
-    if (!strangers.enter(name, 0)) strangers.leave(name, false);
+    REQUIRE(!strangers.enter(name, static_cast<std::int64_t>(source) / 64));
+    strangers.leave(name, false);
   }
-  CHECK(strangers.enter("one more", 1) == Refusal::too_many);
-  CHECK(!strangers.enter("one more", 3'600'000));
+
+  CHECK(strangers.count() == 1);
+  strangers.leave("stays", false);
+  CHECK(strangers.count() == 0);
+}
+
+TEST_CASE("a flood at one moment shuts out none that is new") {
+  serve::Strangers strangers;
+  for (std::size_t source = 0; source < 3 * SOURCES_MAX; ++source) {
+    const std::string name = std::to_string(source);
+    REQUIRE(!strangers.enter(name, 7));
+    strangers.leave(name, false);
+  }
 }
 
 }  // namespace
