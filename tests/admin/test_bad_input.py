@@ -148,6 +148,35 @@ def test_a_path_or_method_that_there_is_not_is_told_so(node, method, path, statu
     assert answered == status and json.loads(text)["error"].startswith(f"{method} {path}: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("origin", "http://["),
+        ("origin", "null"),
+        ("origin", "\x7f"),
+        ("host", "["),
+        ("host", "[::1"),
+        ("host", ""),
+        ("content-type", ";;;"),
+        ("accept-encoding", "gzip;q=x"),
+        ("traceparent", "00-" + "0" * 32),
+        ("authorization", "Bearer \xff\xff"),
+        ("connection", "upgrade"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/config", "/v1/advise", "/v1/else", "/"])
+def test_no_header_is_too_odd_for_an_answer(node, path, name, value):
+    text = json.dumps(ADVICE).encode()
+    headers = {"content-type": "application/json", "upgrade": "websocket"} | {name: value}
+    with closing(http.client.HTTPConnection(str(node.admin_address), timeout=PATIENCE_S)) as asked:
+        asked.putrequest("POST", path, skip_host=name == "host")
+        for each, said in (headers | {"content-length": str(len(text))}).items():
+            asked.putheader(each, said.encode("latin-1"))
+        asked.endheaders(text)
+
+        assert asked.getresponse().status in WELL | REFUSED
+
+
 def test_whatever_comes_is_answered(node):
     source = random.Random(5)
     words = [*ADVICE, "keys", "namespace", "offset", "length", "timeout_s", "key", "value", "node"]

@@ -205,6 +205,26 @@ def test_of_all_sources_only_so_many_are_let_in():
         assert refused(server) == {"too_many": 1}
 
 
+LATE_GARBAGE = {
+    "after a refusal": (b"POST /guarded", b"401"),
+    "in a body that is waited for": (b"POST /take", b""),
+}
+
+
+@pytest.mark.parametrize(("ask", "answered"), LATE_GARBAGE.values(), ids=LATE_GARBAGE)
+def test_what_stops_being_http_is_ended_counted_and_not_logged(server, caplog, ask, answered):
+    head = ask + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(server) as scanner:
+        scanner.sendall(head)
+        if answered:
+            assert answered in scanner.recv(1 << 16)
+        scanner.sendall(b"no length of a chunk\r\n" * 9)
+        assert is_ended(scanner)
+
+    assert refused(server)["bad_request"] == 1
+    assert eventually(lambda: server.connections == 0) and not caplog.records
+
+
 def test_what_is_no_http_is_counted_and_not_logged(server, caplog):
     with connect(server) as scanner:
         assert answer_to(scanner, b"\x16\x03\x01\x02\x00\r\n\r\n").startswith(b"HTTP/1.1 400")

@@ -97,7 +97,7 @@ def fault_handlers(refusals: Refusals) -> dict[Any, Any]:
 
     async def unknown(request: Request, fault: HTTPException) -> Response:
         refusals.add("bad_request")
-        text = f"{request.method} {request.url.path}: {fault.detail.lower()}"
+        text = f"{request.method} {request.scope['path']}: {fault.detail.lower()}"
         return _fault(fault.status_code, text, "", dict(fault.headers or {}))
 
     return {

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -154,10 +155,13 @@ class BoundedProtocol(H11Protocol):
             self._untaken.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP."""
+        """What came is no HTTP. Where an answer was begun already there is no room for this one."""
         self._door.refusals.add("bad_request")
         self._stop_waiting()
-        super().send_400_response(msg)
+        if self.cycle is None or self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     @property
     def _is_answering(self) -> bool:

@@ -12,6 +12,7 @@ from gd2fs.admin.refusals import Refusals
 from gd2fs.admin.server import AdminServer
 from gd2fs.client import Client
 from gd2fs.dashboard import Page, dashboard_routes
+from gd2fs.errors import InvalidRequest
 from gd2fs.overview.desk import IdlingWatch, OverviewDesk
 from gd2fs.tls import Tls
 from gd2fs.tokens import KnownToken
@@ -62,7 +63,11 @@ class AdminSide:
             tracer=tracer,
             refusals=refusals,
         )
-        self._server = AdminServer(app, address, tls, refusals=refusals)
+        try:
+            self._server = AdminServer(app, address, tls, refusals=refusals)
+        except InvalidRequest:
+            tracer.stop()
+            raise
         self.address = self._server.address
         self.url = f"{self._server.scheme}://{self.address}"
 
