@@ -98,7 +98,7 @@ def test_serve_says_how_much_of_its_disk_can_hold_data(folder):
 
     assert facts["nvme"] == str(256 << 20)
     assert 0.5 < int(facts["nvme_usable"]) / int(facts["nvme"]) < 5 / 8  # of eight segments three
-    assert "nvme: 159 MiB of 256 MiB can hold data" in said
+    assert "nvme: 160.0 MiB of 256 MiB can hold data" in said
 
 
 @pytest.mark.slow

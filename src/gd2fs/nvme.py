@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.sizes import format_bytes
 
 PLACES_MAX = 16  # as core/limits.h says
 PLACE_BYTES_MIN = 8 << 20
@@ -96,8 +97,8 @@ def disk_line(counts: Mapping[str, int]) -> str:
     """What the disks of a node that has started can hold, and do, for people."""
     size, usable = counts["nvme_bytes"], counts["nvme_usable_bytes"]
     return (
-        f"nvme: {usable >> 20} MiB of {size >> 20} MiB can hold data at a time, the rest is "
-        f"room to write in; {counts['nvme_records']} records are there"
+        f"nvme: {format_bytes(usable)} of {format_bytes(size)} can hold data at a time, the rest "
+        f"is room to write in; {counts['nvme_records']} records are there"
     )
 
 

@@ -267,6 +267,14 @@ def test_the_command_prints_what_the_plan_says(capfd):
     assert "5 times as quick" in capfd.readouterr().out
 
 
+def test_what_a_program_reads_has_whole_lines(capfd):
+    assert main(["plan", "llama-3.1-70b", "--users", "5000", "--node-memory", "1TiB"]) == 0
+
+    lines = capfd.readouterr().out.splitlines()
+    assert any(line.endswith("its last prompt has 6,300 tokens") for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_a_plan_that_cannot_be_is_one_line(capfd):
     assert main(["plan", "llama-3.1-8b", "--users", "0"]) == 1
 

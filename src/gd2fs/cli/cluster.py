@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gd2fs import Client, NodeStatus
@@ -19,7 +18,7 @@ from gd2fs.cli.kubernetes import (
     KubernetesApiOption,
     KubernetesOption,
 )
-from gd2fs.cli.output import WIDTH_MAX, count_of, print_json, print_note, printable
+from gd2fs.cli.output import count_of, print_json, print_note, printable, whole_lines
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 from gd2fs.config import cluster_name, etcd_settings, kubernetes_settings
 from gd2fs.errors import InvalidRequest, Unavailable
@@ -143,17 +142,15 @@ def _print(name: str, now: ClusterStatus, rows: Sequence[Row]) -> None:
         facts.append(f"leases {now.lease_s:g} s")
     exceptions = [f"{printable(each)}={n}" for each, n in now.namespaces.items()]
     facts.append(f"replicas {','.join([str(now.replicas), *exceptions])}")
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH_MAX
-    console.print(", ".join(facts), markup=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for title in ("node", "state", "weight", "boot", "lease", "epoch", "moves"):
-        table.add_column(title, overflow="fold", justify="left" if title == "node" else "right")
-    table.add_column("addresses", overflow="fold")
-    for row in rows:
-        table.add_row(*_cells(row))
-    console.print(table)
+    with whole_lines() as console:
+        console.print(", ".join(facts), markup=False, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+        for title in ("node", "state", "weight", "boot", "lease", "epoch", "moves"):
+            table.add_column(title, overflow="fold", justify="left" if title == "node" else "right")
+        table.add_column("addresses", overflow="fold")
+        for row in rows:
+            table.add_row(*_cells(row))
+        console.print(table)
 
 
 def _cells(row: Row) -> Sequence[str]:

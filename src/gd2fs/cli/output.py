@@ -63,6 +63,20 @@ def print_note(message: str) -> None:
         _stderr().print(Text(printable(message)), soft_wrap=True)
 
 
+@contextmanager
+def whole_lines() -> Iterator[Console]:
+    """Give a console for stdout. Where no person looks its lines are not broken up, and have no
+    blanks behind them."""
+    console = Console(highlight=False)
+    if console.is_terminal:
+        yield console
+        return
+    console.width = WIDTH_MAX
+    with console.capture() as captured:
+        yield console
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
 def is_terminal(stream: IO[Any] | None) -> bool:
     """Whether a person looks at ``stream``; None is one that was closed before our start."""
     return stream is not None and stream.isatty()

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gd2fs.cli.output import print_json
+from gd2fs.cli.output import print_json, whole_lines
 from gd2fs.cli.target import JsonOption
 from gd2fs.sizes import format_bytes, parse_bytes
 
@@ -164,21 +163,23 @@ def _as_dict(made: Plan) -> dict[str, Any]:
 def _print(made: Plan) -> None:
     from gd2fs.plan.advice import cautions, serve_flags, sglang_settings
 
-    console = Console(highlight=False)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
-    for name, value in _rows(made):
-        table.add_row(Text(name, style="dim"), value)
-    console.print(table)
-    console.print(Text("\nevery node", style="bold"))
-    console.print(f"  sysctl -w vm.nr_hugepages={made.huge_pages}", markup=False, soft_wrap=True)
-    serve = shlex.join(["gd2fs", "serve", *serve_flags(made)])
-    console.print(f"  {serve} --cluster NAME --name NAME …", markup=False, soft_wrap=True)
-    for name, least in sglang_settings(made).items():
-        console.print(f'  SGLang: "{name}": {least:g} or more', markup=False, soft_wrap=True)
-    for text in cautions(made):
-        console.print(Text.assemble(("\nnote: ", "bold yellow"), text))
+    with whole_lines() as console:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(overflow="fold")
+        table.add_column(overflow="fold")
+        for name, value in _rows(made):
+            table.add_row(Text(name, style="dim"), value)
+        console.print(table)
+        console.print(Text("\nevery node", style="bold"))
+        console.print(
+            f"  sysctl -w vm.nr_hugepages={made.huge_pages}", markup=False, soft_wrap=True
+        )
+        serve = shlex.join(["gd2fs", "serve", *serve_flags(made)])
+        console.print(f"  {serve} --cluster NAME --name NAME …", markup=False, soft_wrap=True)
+        for name, least in sglang_settings(made).items():
+            console.print(f'  SGLang: "{name}": {least:g} or more', markup=False, soft_wrap=True)
+        for text in cautions(made):
+            console.print(Text.assemble(("\nnote: ", "bold yellow"), text))
 
 
 def _rows(made: Plan) -> Iterator[tuple[str, str]]:
