@@ -178,7 +178,16 @@ $(STAMPS)/tools: pyproject.toml $(STAMPS)/venv
 	$(BIN)/python .ci/requirements.py build | $(PIP) install -q -r /dev/stdin
 	@touch $@
 
-$(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools
+# Newer than the installation when Python modules have come, gone or moved: that has a list of them.
+$(STAMPS)/modules: always
+	@mkdir -p $(STAMPS)
+	@find src -name '*.py' | LC_ALL=C sort > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+.PHONY: always
+always:
+
+$(STAMPS)/install: $(CORE_SOURCES) $(PACKAGE_FILES) $(STAMPS)/tools $(STAMPS)/modules
 	$(PIP) install -q --no-build-isolation -C build-dir=$(BUILD) -e .
 	@touch $@
 
