@@ -112,7 +112,7 @@ def test_without_them_a_guarded_node_lets_no_program_in(program, guarded, missin
     cluster, environment = guarded
     rest = {name: text for name, text in environment.items() if name != missing}
 
-    with pytest.raises(AssertionError, match="does not hold: session.ctx"):
+    with pytest.raises(AssertionError, match=r"does not hold: session\.ctx"):
         check(program, "pieces_make_one_range", cluster.cp, cluster.name, **rest)
 
 

@@ -139,6 +139,29 @@ def test_advice_takes_the_right_that_a_client_needs(server, who, advice, path, s
     assert ask(server, "/v1/advise", who, {"advice": advice, "paths": [path]})[0] == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 202),
+        ({"content-type": "text/plain"}, 202),
+        ({"origin": "https://elsewhere.example", "content-type": "text/plain"}, 400),
+        ({"origin": "null", "content-type": "text/plain"}, 400),
+        ({"origin": "https://elsewhere.example", "content-type": "application/json"}, 202),
+    ],
+)
+def test_another_sites_page_advises_nothing_on_a_node_without_tokens(
+    guard, server, headers, status
+):
+    guard.set(())
+    text = json.dumps({"advice": "dontneed", "paths": ["/a/f"]}).encode()
+    request = urllib.request.Request(f"http://{server.address}/v1/advise", text, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == status
+    except urllib.error.HTTPError as refusal:
+        assert refusal.code == status
+
+
 def test_one_name_of_another_namespace_refuses_the_whole(server):
     paths = {"advice": "willneed", "paths": ["/a/f", "/b/f"]}
     pages = {"advice": "willneed", "paths": ["/a/f"], "namespace": "b", "keys": ["k"]}

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gd2fs import _core
-from gd2fs.admin.body import body_of
+from gd2fs.admin.body import body_of, is_json, is_of_another_site
 from gd2fs.admin.guard import AdminGuard, NotAllowed, caller_of
 from gd2fs.advice import Advised, check_range
 from gd2fs.argument import name_bytes
@@ -61,6 +61,10 @@ def advice_routes(desk: AdviceDesk, guard: AdminGuard, tracer: Tracer) -> list[R
     """``POST /v1/advise``."""
 
     async def advise(request: Request) -> Response:
+        if is_of_another_site(request) and not is_json(request):
+            raise InvalidRequest(
+                "asked by another site's page", hint="send `content-type: application/json`"
+            )
         advice = check_advice(await body_of(request, Advice, bytes_max=BODY_BYTES_MAX))
         if not is_allowed(advice, caller_of(request)):
             raise NotAllowed(caller_of(request))

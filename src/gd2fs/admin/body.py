@@ -35,6 +35,17 @@ async def body_of(request: Request, kind: type[T], *, bytes_max: int) -> T:
         raise InvalidRequest(where, hint=f"send an object of {fields}") from cause
 
 
+def is_json(request: Request) -> bool:
+    """It says so of its body; a page of another site cannot, unless the node had allowed it."""
+    return request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+
+
+def is_of_another_site(request: Request) -> bool:
+    """A browser asks, for a page that is not this node's own."""
+    origin = request.headers.get("origin", "")
+    return bool(origin) and origin.partition("://")[2] != request.headers.get("host")
+
+
 async def _text_of(request: Request, bytes_max: int) -> bytes:
     text = bytearray()
     try:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gd2fs.admin.body import body_of
+from gd2fs.admin.body import body_of, is_json, is_of_another_site
 from gd2fs.admin.guard import AdminGuard
 from gd2fs.client import Client
 from gd2fs.dashboard.page import Page
@@ -89,12 +89,10 @@ def dashboard_routes(
 
 def _refuse_other_sites(request: Request) -> None:
     """Another site's page, open in an operator's browser, must not act in the operator's place."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind != "application/json":
+    if not is_json(request):
         raise InvalidRequest("the body is no JSON", hint="send `content-type: application/json`")
-    origin = request.headers.get("origin")
-    if origin and origin.partition("://")[2] != request.headers.get("host"):
-        raise InvalidRequest(f"asked by a page of {origin}", hint="use this node's own page")
+    if is_of_another_site(request):
+        raise InvalidRequest("asked by another site's page", hint="use this node's own page")
 
 
 def _settings(client: Client, node: str) -> Response:
