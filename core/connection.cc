@@ -289,6 +289,7 @@ void Connection::tick(std::int64_t now_ms) {
     expire(now_ms);
     const std::int64_t waiting_ms = sender_.holds().waiting_since_ms(now_ms);
     if (waiting_ms != 0 && now_ms - waiting_ms > node_.options.hold_silence_ms) return cut_off();
+    if (is_deaf(now_ms)) return cut_off();
     const bool is_idle = now_ms - heard_ms_ > IDLE_MS && in_flight_.empty();
     if (is_idle) goodbye("the stream was idle", wire::MORE);
   }
@@ -326,7 +327,17 @@ void Connection::took(std::uint64_t request) {
   in_flight_.erase(flight);
 }
 
-/// A reader that takes nothing of what is held for it: no GOODBYE would reach it either.
+/// Does the reader take nothing of what waits for it? Of TCP the system notices by itself
+/// (ACCEPTED_SILENCE_MS), of a Unix socket nobody else does.
+bool Connection::is_deaf(std::int64_t now_ms) noexcept {
+  const bool is_waiting = peer_ && !can_write_ && has_to_send();
+  const std::size_t untaken = is_waiting ? tcp::unacknowledged_bytes(fd()) : 0;
+  if (!is_waiting || untaken != untaken_bytes_) untaken_ms_ = now_ms;
+  untaken_bytes_ = untaken;
+  return now_ms - untaken_ms_ > node_.options.hold_silence_ms;
+}
+
+/// A reader that takes nothing of what is there for it: no GOODBYE would reach it either.
 void Connection::cut_off() {
   Counters::add(node_.counters.cut_off);
   close();

@@ -112,6 +112,7 @@ class Connection {
   void cancel(std::uint64_t request, Status status);
   void expire(std::int64_t now_ms);
   void send(bool is_alone);
+  bool is_deaf(std::int64_t now_ms) noexcept;
   void cut_off();
   void fault(const std::string& reason);
   void refuse(const Refused& refused);
@@ -146,6 +147,8 @@ class Connection {
   std::int64_t opened_ms_;
   std::int64_t heard_ms_;  // last frame
   std::int64_t closing_ms_ = 0;
+  std::size_t untaken_bytes_ = 0;         // in the socket, while it takes no more,
+  std::int64_t untaken_ms_ = opened_ms_;  // and since when just these
 
   Inlet inlet_;
   Receiver receiver_;

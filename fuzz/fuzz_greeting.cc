@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes)
   nothing_is_proven(input);
   wire::decode_challenge(input);
   const std::string_view text(reinterpret_cast<const char*>(at), bytes);  // bytes alias by contract
-  const auto token = parse_token(text);
+  auto token = parse_token(text);
   require(!token || token->name.size() <= TOKEN_NAME_BYTES_MAX);
   return 0;
 }

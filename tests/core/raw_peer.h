@@ -100,6 +100,7 @@ struct Fetched {
 class RawPeer {
  public:
   explicit RawPeer(const Server& server) : RawPeer(server.addresses().front()) {}
+  explicit RawPeer(tcp::Descriptor socket) : socket_(std::move(socket)) {}
   explicit RawPeer(const std::string& address) {
     auto target = tcp::parse_host_port(address);
     auto resolved = tcp::resolve(*target);

@@ -4,6 +4,7 @@
 
 #include "raw_peer.h"
 #include "transport/splice.h"
+#include "transport/unix.h"
 
 namespace gd2fs::testing {
 namespace {
@@ -109,6 +110,35 @@ TEST_CASE("a reader that takes nothing is cut off, one that reads slowly is not"
   CHECK(eventually([&] { return server->counts().cut_off == 1; }));
   CHECK(eventually([&] { return server->counts().held_bytes == 0; }));
   CHECK(eventually([&] { return server->counts().connections == 0; }));
+}
+
+TEST_CASE(
+    "a reader of this host that takes nothing of copies is cut off, one that is slow is not") {
+  ServerOptions options = options_of(ARENA_BYTES);
+  options.hold_silence_ms = 300;
+  auto server = start_node(options);
+  RawPeer stuck(local::connect_to(server->socket_name()));
+  RawPeer slow(local::connect_to(server->socket_name()));
+  stuck.greet(RawPeer::hello());
+  slow.greet(RawPeer::hello());
+  const Bytes bytes = random_bytes(8 * MiB, 5);
+  REQUIRE(slow.put(page("k"), bytes) == Status::ok);
+
+  stuck.ask(Op::get, {page("k", bytes.size())});
+  slow.ask(Op::get, {page("k", bytes.size())});
+  Bytes taken;
+  CHECK(eventually([&] {
+    Bytes some(4 * KiB);
+    REQUIRE(slow.try_receive(some));
+    taken.insert(taken.end(), some.begin(), some.end());
+    pollfd until_cut{stuck.fd(), POLLRDHUP, 0};
+    return poll(&until_cut, 1, 1) == 1;
+  }));
+
+  CHECK(server->counts().cut_off == 1);
+  CHECK(taken.size() < bytes.size());
+  Bytes rest(bytes.size() - taken.size());
+  CHECK(slow.try_receive(rest));
 }
 
 TEST_CASE("who does not promise to say what it has read gets copies") {
