@@ -91,4 +91,5 @@ NB_MODULE(_core, module) {
   bind_client(module);
   bind_server(module);
   bind_bench(module);
+  bind_simulation(module);
 }

@@ -9,5 +9,6 @@ void bind_bench(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_view(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
+void bind_simulation(nanobind::module_& module);
 
 }  // namespace gd2fs::bindings

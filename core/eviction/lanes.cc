@@ -17,9 +17,10 @@ void Lanes::add(Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) {
   EvictionPolicy& order = order_for(space, space.policy());
   EvictionHook& hook = piece.use_;
   hook.policy = &order;
+  hook.piece = &piece;
   hook.grains = static_cast<std::uint32_t>(piece.taken_bytes() / GRAIN_BYTES);
   hook.eviction_class = class_of(piece);
-  order.add(hook, piece, now_ns, used_ns);
+  order.add(hook, now_ns, used_ns);
 }
 
 void Lanes::add_cold(Piece& piece) {
@@ -65,8 +66,7 @@ void Lanes::remove(Piece& piece) {
   }
   EvictionHook& hook = piece.use_;
   if (hook.policy == nullptr) return remove_cold(piece);
-  hook.policy->remove(hook);
-  hook.policy = nullptr;
+  leave_order(hook);
 }
 
 void Lanes::evict(Piece& piece) {
@@ -83,8 +83,7 @@ bool Lanes::pin(Piece& piece) {
     return false;
   }
   EvictionHook& hook = piece.use_;
-  if (hook.policy != nullptr) hook.policy->remove(hook);
-  hook.policy = nullptr;
+  if (hook.policy != nullptr) leave_order(hook);
   piece.is_pinned_ = true;
   return true;
 }
@@ -118,8 +117,7 @@ void Lanes::settle(Space& space) {
   });
   for (Piece* const piece : strangers) {
     const std::uint64_t used_ns = piece->use_.used_ns;
-    piece->use_.policy->remove(piece->use_);
-    piece->use_.policy = nullptr;
+    leave_order(piece->use_);
     add(*piece, used_ns, used_ns);
   }
 }
@@ -151,6 +149,12 @@ void Lanes::settle(Piece& piece) {
   if (!piece.is_pinned()) return;
   before->unpin(bytes);
   now.force_pin(bytes);
+}
+
+void Lanes::leave_order(EvictionHook& hook) {
+  hook.policy->remove(hook);
+  hook.policy = nullptr;
+  hook.piece = nullptr;
 }
 
 EvictionPolicy& Lanes::order_for(Space& space, PolicyKind kind) {

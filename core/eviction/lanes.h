@@ -55,6 +55,7 @@ class Lanes {
  private:
   using Lane = std::array<std::unique_ptr<EvictionPolicy>, POLICIES>;
 
+  static void leave_order(EvictionHook& hook);
   EvictionPolicy& order_for(Space& space, PolicyKind kind);
   std::uint8_t class_of(const Piece& piece) const noexcept;
   bool is_settled(const Piece& piece) noexcept;

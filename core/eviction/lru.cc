@@ -2,8 +2,7 @@
 
 namespace gd2fs {
 
-void Lru::add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) {
-  hook.piece = &piece;
+void Lru::add(EvictionHook& hook, std::uint64_t now_ns, std::uint64_t used_ns) {
   hook.queue = 0;
   list_.link_by_age(hook, now_ns, used_ns);
   board_.add(0, hook.grains);
@@ -18,7 +17,6 @@ void Lru::use(EvictionHook& hook, std::uint64_t now_ns) {
 
 void Lru::remove(EvictionHook& hook) {
   HookList::unlink(hook);
-  hook.piece = nullptr;
   board_.remove(0, hook.grains);
   board_.note_head(0, shard_, list_.oldest());
 }

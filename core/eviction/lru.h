@@ -10,7 +10,7 @@ class Lru final : public EvictionPolicy {
  public:
   Lru(Board& board, std::size_t shard) : board_(board), shard_(shard) {}
 
-  void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) override;
+  void add(EvictionHook& hook, std::uint64_t now_ns, std::uint64_t used_ns) override;
   void use(EvictionHook& hook, std::uint64_t now_ns) override;
   void remove(EvictionHook& hook) override;
   EvictionHook* head(std::size_t queue) override;

@@ -6,9 +6,10 @@
 
 namespace gd2fs {
 
-std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, Board& board, std::size_t shard) {
+std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, Board& board, std::size_t shard,
+                                            KeyOf key_of) {
   switch (kind) {
-    case PolicyKind::s3_fifo: return std::make_unique<S3Fifo>(board, shard);
+    case PolicyKind::s3_fifo: return std::make_unique<S3Fifo>(board, shard, key_of);
     case PolicyKind::priority: return std::make_unique<Priority>(board, shard);
     default: return std::make_unique<Lru>(board, shard);
   }

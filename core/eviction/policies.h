@@ -12,7 +12,9 @@ namespace gd2fs {
 
 inline constexpr std::size_t POLICIES = 3;
 
-std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, Board& board, std::size_t shard);
+/// `key_of`: by which a policy knows again what comes back.
+std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, Board& board, std::size_t shard,
+                                            KeyOf key_of = key_of_piece);
 /// Which piece of one namespace goes next, of those put at their places before `before_ns`.
 std::optional<Pick> next_of(PolicyKind kind, const Board& board, std::uint64_t before_ns) noexcept;
 std::string_view policy_name(PolicyKind kind) noexcept;

@@ -20,7 +20,7 @@ class Piece;
 struct EvictionHook {
   EvictionHook* older = nullptr;
   EvictionHook* newer = nullptr;
-  Piece* piece = nullptr;            // set while a policy has it
+  Piece* piece = nullptr;            // set by the caller while a policy has it
   std::uint64_t used_ns = 0;         // when it was put at its place, by the caller's clock
   EvictionPolicy* policy = nullptr;  // that has it
   std::uint32_t grains = 0;          // of the arena, that it had when it came
@@ -37,13 +37,17 @@ struct Pick {
   std::uint64_t until_ns = 0;  // heads up to here go before those of other shards
 };
 
+/// What comes back under the same key is the same, to policies that remember what has gone.
+using KeyOf = std::uint64_t (*)(const EvictionHook&) noexcept;
+/// Of a piece: another write of a range has another tag, and is the same.
+std::uint64_t key_of_piece(const EvictionHook& hook) noexcept;
+
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
   /// `used_ns`: now, or earlier when it comes from elsewhere.
-  virtual void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns,
-                   std::uint64_t used_ns) = 0;
+  virtual void add(EvictionHook& hook, std::uint64_t now_ns, std::uint64_t used_ns) = 0;
   virtual void use(EvictionHook& hook, std::uint64_t now_ns) = 0;
   virtual void remove(EvictionHook& hook) = 0;
   /// The one of its queue that goes next, or nothing when that is empty.

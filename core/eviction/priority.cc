@@ -2,8 +2,7 @@
 
 namespace gd2fs {
 
-void Priority::add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) {
-  hook.piece = &piece;
+void Priority::add(EvictionHook& hook, std::uint64_t now_ns, std::uint64_t used_ns) {
   hook.queue = hook.eviction_class;
   lists_[hook.queue].link_by_age(hook, now_ns, used_ns);
   board_.add(hook.queue, hook.grains);
@@ -18,7 +17,6 @@ void Priority::use(EvictionHook& hook, std::uint64_t now_ns) {
 
 void Priority::remove(EvictionHook& hook) {
   HookList::unlink(hook);
-  hook.piece = nullptr;
   board_.remove(hook.queue, hook.grains);
   board_.note_head(hook.queue, shard_, lists_[hook.queue].oldest());
 }

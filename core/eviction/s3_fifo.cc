@@ -17,28 +17,24 @@ constexpr std::uint64_t SMALL_SHARE = 10;  // one of so many parts
 /// As many as the main queue would have pieces if it had its whole share.
 std::uint64_t ghosts_kept(std::uint64_t pieces) { return pieces * (SMALL_SHARE - 1) / SMALL_SHARE; }
 
-/// What comes back under it is the same: another write of a range has another tag.
-std::uint64_t key_of(const Piece& piece) {
+}  // namespace
+
+std::uint64_t key_of_piece(const EvictionHook& hook) noexcept {
+  const Piece& piece = *hook.piece;
   const std::array<std::uint64_t, 3> place{piece.name_hash(), piece.chunk(), piece.offset()};
   return XXH3_64bits(place.data(), sizeof place);
 }
 
-}  // namespace
-
-void S3Fifo::add(EvictionHook& hook, Piece& piece, std::uint64_t, std::uint64_t used_ns) {
-  hook.piece = &piece;
+void S3Fifo::add(EvictionHook& hook, std::uint64_t, std::uint64_t used_ns) {
   hook.uses = 0;
-  enqueue(hook, take_ghost(key_of(piece)) ? MAIN : SMALL, used_ns);
+  enqueue(hook, take_ghost(key_of_(hook)) ? MAIN : SMALL, used_ns);
 }
 
 void S3Fifo::use(EvictionHook& hook, std::uint64_t) {
   if (hook.uses < USES_MAX) ++hook.uses;
 }
 
-void S3Fifo::remove(EvictionHook& hook) {
-  dequeue(hook);
-  hook.piece = nullptr;
-}
+void S3Fifo::remove(EvictionHook& hook) { dequeue(hook); }
 
 EvictionHook* S3Fifo::head(std::size_t queue) {
   return queue < queues_.size() ? queues_[queue].oldest() : nullptr;
@@ -55,7 +51,7 @@ bool S3Fifo::is_let_go(EvictionHook& hook, std::uint64_t now_ns) {
 
 void S3Fifo::evicted(const EvictionHook& hook) {
   if (hook.queue != SMALL) return;
-  const std::uint64_t key = key_of(*hook.piece);
+  const std::uint64_t key = key_of_(hook);
   const std::uint64_t number = board_.ghosts.fetch_add(1, std::memory_order_relaxed);
   ghosts_[key] = number;
   by_number_.emplace_back(key, number);

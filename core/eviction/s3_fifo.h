@@ -18,9 +18,10 @@ namespace gd2fs {
 
 class S3Fifo final : public EvictionPolicy {
  public:
-  S3Fifo(Board& board, std::size_t shard) : board_(board), shard_(shard) {}
+  S3Fifo(Board& board, std::size_t shard, KeyOf key_of = key_of_piece)
+      : board_(board), shard_(shard), key_of_(key_of) {}
 
-  void add(EvictionHook& hook, Piece& piece, std::uint64_t now_ns, std::uint64_t used_ns) override;
+  void add(EvictionHook& hook, std::uint64_t now_ns, std::uint64_t used_ns) override;
   void use(EvictionHook& hook, std::uint64_t now_ns) override;
   void remove(EvictionHook& hook) override;
   EvictionHook* head(std::size_t queue) override;
@@ -42,6 +43,7 @@ class S3Fifo final : public EvictionPolicy {
 
   Board& board_;
   const std::size_t shard_;
+  const KeyOf key_of_;
   std::array<HookList, 2> queues_;
   // Over all shards as many as the main queue would have pieces with its whole share: which are too
   // old tells their number.

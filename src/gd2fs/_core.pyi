@@ -706,3 +706,47 @@ class DiskReader:
     def is_uring(self) -> bool: ...
     @property
     def is_direct(self) -> bool: ...
+
+SIM_INSTANCES_MAX: int
+
+class Simulation:
+    """A trace that is played to a fleet, see ``gd2fs.sim``.
+
+    ``options`` are those of ``gd2fs.sim.fleet.Fleet.for_core``, ``arrays`` those of
+    ``gd2fs.sim.trace.Trace.arrays``, which have to stay as they are. What does not fit raises
+    InvalidRequest.
+    """
+
+    def __init__(self, options: dict[str, Any], arrays: dict[str, Any]) -> None: ...
+    def run(self, requests: int) -> bool:
+        """Go on until so many more have been answered, without the interpreter's lock. True: all have."""
+
+    answered: int
+
+    def counts(self) -> dict[str, Any]:
+        """Sums over everything: blocks, tokens, seconds."""
+
+    def links(self) -> list[tuple[str, int, float, float]]:
+        """Kind, index, and two sums: bytes in and out; of ``evicted`` blocks from memory and from disk."""
+
+    def gaps(self, shares: Sequence[float]) -> dict[str, Any]:
+        """Seconds between two tokens of an answer: ``mean``, ``max``, ``quantiles``."""
+
+    def bins(self) -> list[tuple[float, float, float, float, float, float]]:
+        """Over time: requests, asked blocks, found blocks, sum of first tokens, answered, busy."""
+
+    def first_token_s(self) -> bytes:
+        """Of each request: 32-bit floats; empty with instant engines."""
+
+    def done_s(self) -> bytes:
+        """Likewise, of the last token."""
+
+    def found_blocks(self) -> bytes:
+        """Of each request: 32-bit numbers."""
+
+    def instance_of(self) -> bytes:
+        """Of each request: 16-bit numbers."""
+
+    @staticmethod
+    def key_of(block: int) -> bytes:
+        """The key of the page that stands for a block."""

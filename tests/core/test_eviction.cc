@@ -169,9 +169,8 @@ TEST_CASE("what comes with an age goes first when it is older than nearly all") 
   Board board;
   Lru lru(board, 0);
   EvictionHook hooks[6];
-  alignas(Piece) static std::byte pieces[6][sizeof(Piece)];
   const auto add = [&](std::size_t at, std::uint64_t now_ns, std::uint64_t used_ns) {
-    lru.add(hooks[at], *reinterpret_cast<Piece*>(pieces[at]), now_ns, used_ns);
+    lru.add(hooks[at], now_ns, used_ns);
   };
   add(0, 100, 100);
   add(1, 150, 150);
@@ -193,11 +192,7 @@ TEST_CASE("an LRU hands out the oldest, and what is used or passed over goes to 
   Board board;
   Lru lru(board, 0);
   EvictionHook hooks[4];
-  // The policy never looks into a piece: any address serves.
-  alignas(Piece) static std::byte pieces[4][sizeof(Piece)];
-  for (int i = 0; i < 4; ++i)
-    lru.add(hooks[i], *reinterpret_cast<Piece*>(pieces[i]), 10 + std::uint64_t(i),
-            10 + std::uint64_t(i));
+  for (int i = 0; i < 4; ++i) lru.add(hooks[i], 10 + std::uint64_t(i), 10 + std::uint64_t(i));
   lru.use(hooks[0], 20);
   CHECK(lru.head(0) == &hooks[1]);
   lru.passed_over(hooks[1], 21);

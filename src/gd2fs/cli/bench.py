@@ -1,4 +1,4 @@
-"""Bench: `demo` and `bench`, whose code and needs are loaded only when they are called."""
+"""Bench: `demo`, `bench` and `sim`, whose code and needs are loaded only when they are called."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("demo", context_settings=PASS_THROUGH)(demo)
     app.command("bench", context_settings=PASS_THROUGH)(bench)
+    app.command("sim", context_settings=PASS_THROUGH)(sim)
 
 
 def demo(context: typer.Context) -> int:
     """Watch real engines behind a random balancer: private caches, then a shared one."""
-    return _run("demo", context.args)
+    return _run("gd2fs.bench.commands", "demo", context.args, extra="demo")
 
 
 def bench(context: typer.Context) -> int:
     """Measure: the path of the bytes (`io`, `gil`, `soak`), and real engines (`topology`)."""
-    return _run("bench", context.args)
+    return _run("gd2fs.bench.commands", "bench", context.args, extra="demo")
 
 
-def _run(command: str, arguments: Sequence[str]) -> int:
+def sim(context: typer.Context) -> int:
+    """Replay a trace: what private caches and GD2FS would find, and how quick it would be."""
+    return _run("gd2fs.sim.commands", "sim", context.args, extra="sim")
+
+
+def _run(module: str, command: str, arguments: Sequence[str], *, extra: str) -> int:
     try:
-        commands = importlib.import_module("gd2fs.bench.commands")
+        commands = importlib.import_module(module)
         return getattr(commands, command)(list(arguments)) or 0
     except ModuleNotFoundError as error:
         raise InvalidRequest(
-            f"`{error.name}` is not installed", hint="run `pip install 'gd2fs[demo]'`"
+            f"`{error.name}` is not installed", hint=f"run `pip install 'gd2fs[{extra}]'`"
         ) from error

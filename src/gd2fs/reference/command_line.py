@@ -25,7 +25,11 @@ NOTICE = (
 )
 VARIABLE = re.compile(r"\(or (GD2FS_\w+)")
 OPTION = re.compile(r"^- `(--[a-z-]+)`: (.+)$", re.MULTILINE)
-WIDE = ("demo", "bench")  # they read their own options
+WIDE = {  # they read their own options
+    "demo": "gd2fs.bench.commands",
+    "bench": "gd2fs.bench.commands",
+    "sim": "gd2fs.sim.commands",
+}
 CLUSTER = {"--cp", "--cluster", "--transport"}
 TOLD = CLUSTER | {f"--{name.replace('_', '-')}" for name in OPTIONS}  # once, at the top
 PLAIN = {"--json"}  # says itself
@@ -48,7 +52,7 @@ def text_of(name: str) -> str:
 
 def _wide(name: str) -> Iterator[str]:
     """Of commands whose own app is loaded when they are called."""
-    module = importlib.import_module("gd2fs.bench.commands")
+    module = importlib.import_module(WIDE[name])
     yield from _command(name, typer.main.get_command(getattr(module, f"{name}_app")))
 
 

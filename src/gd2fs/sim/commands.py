@@ -1,0 +1,207 @@
+"""Commands: `gd2fs sim` and `gd2fs sim sweep`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from gd2fs.cli.output import print_json
+from gd2fs.errors import InvalidRequest
+from gd2fs.sim.cost import cost_of, prices_of
+from gd2fs.sim.engine import PRESETS, engine_of
+from gd2fs.sim.figures import figures_of
+from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
+from gd2fs.sim.goal import Goal, rate_at
+from gd2fs.sim.playing import Played, play
+from gd2fs.sim.progress import bar_of, opened_trace
+from gd2fs.sim.report import print_report, title_of
+from gd2fs.sim.setting import BOTH, Setting
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+TraceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRACE", help="A file of JSON lines, or made:requests=N,seed=N,... (see the guide)"
+    ),
+]
+Topology = Annotated[
+    str, typer.Option(metavar="NAME", help=f"{', '.join((*TOPOLOGIES, BOTH))}: what is compared")
+]
+Instances = Annotated[int, typer.Option(metavar="N", help="Engines")]
+Balancer = Annotated[str, typer.Option(metavar="NAME", help=", ".join(BALANCERS))]
+CacheBlocks = Annotated[
+    int,
+    typer.Option(metavar="B", help="Cache of each instance; GD2FS has those of all; 0: unlimited"),
+]
+DiskBlocks = Annotated[
+    int, typer.Option(metavar="B", help="NVMe of GD2FS, for each instance; 0: none")
+]
+DeviceBlocks = Annotated[
+    int, typer.Option(metavar="B", help="Cache on each engine's device, in both topologies")
+]
+Nodes = Annotated[int, typer.Option(metavar="N", help="Nodes that the cache of GD2FS lies on")]
+Policy = Annotated[str, typer.Option(metavar="NAME", help=f"Of eviction: {', '.join(POLICIES)}")]
+Replicas = Annotated[int, typer.Option(metavar="N", help="Copies of everything in GD2FS")]
+NodeNic = Annotated[float, typer.Option(metavar="GBIT", help="NICs of a node, Gbit/s")]
+EngineNic = Annotated[float, typer.Option(metavar="GBIT", help="NICs of an instance, Gbit/s")]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FILE",
+        help=f"Rates of an instance: {', '.join(PRESETS)}, a JSON file; none: no times",
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(metavar="N", help="Requests at a time, instead of the trace's times; 0: those"),
+]
+KillNode = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SECONDS:NODE", help="Let a node die; may be given several times"),
+]
+GoalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--goal", metavar="SECONDS", help="Find how many requests a second have P95 of TTFT within"
+    ),
+]
+Prices = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Prices as JSON: adds cost per million tokens")
+]
+BlockTokens = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Tokens of a block, if others than the form's"),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of the balancer's choices")]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there; -: stdout")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts there")
+]
+
+sim_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
+
+
+def sim(arguments: Sequence[str]) -> int:
+    """Run `gd2fs sim` with these words; the exit status."""
+    return sim_app(args=list(arguments), prog_name="gd2fs sim", standalone_mode=False) or 0
+
+
+@sim_app.command("sim")
+def _sim(
+    trace: TraceArgument,
+    topology: Topology = BOTH,
+    instances: Instances = 4,
+    balancer: Balancer = "round-robin",
+    cache_blocks: CacheBlocks = 0,
+    disk_blocks: DiskBlocks = 0,
+    device_blocks: DeviceBlocks = 0,
+    nodes: Nodes = 1,
+    policy: Policy = "lru",
+    replicas: Replicas = 1,
+    node_nic: NodeNic = 100.0,
+    engine_nic: EngineNic = 100.0,
+    engine: EngineOption = "none",
+    workers: Workers = 0,
+    kill_node: KillNode = None,
+    goal: GoalOption = None,
+    prices: Prices = None,
+    block_tokens: BlockTokens = None,
+    seed: Seed = 1,
+    as_json: Json = None,
+    html: Html = None,
+) -> None:
+    """Replay a trace: what would be found cached, and how quick it would be.
+
+    Compares private caches with GD2FS, which has as many blocks as all of them. `gd2fs sim sweep`
+    does so over many sizes at once.
+    """
+    setting = Setting(
+        topology="shared" if topology == BOTH else topology,
+        instances=instances,
+        balancer=balancer,
+        cache_blocks=cache_blocks,
+        disk_blocks=disk_blocks,
+        device_blocks=device_blocks,
+        nodes=nodes,
+        policy=policy,
+        replicas=replicas,
+        node_gbit=node_nic,
+        engine_gbit=engine_nic,
+        engine=engine_of(engine),
+        workers=workers,
+        kills=kill_node or (),
+        seed=seed,
+    )
+    if goal is not None and setting.engine.is_instant:
+        raise InvalidRequest("`--goal` is about time", hint="say what engines do: `--engine`")
+    names = TOPOLOGIES if topology == BOTH else (topology,)
+    settings = [replace(setting, topology=name) for name in names]
+    _run(_Wanted(trace, block_tokens, goal, prices, as_json, html), settings)
+
+
+class _Wanted:
+    """What is to be read and written."""
+
+    def __init__(
+        self,
+        trace: str,
+        block_tokens: int | None,
+        goal: float | None,
+        prices: Path | None,
+        as_json: Path | None,
+        html: Path | None,
+    ) -> None:
+        self.trace, self.block_tokens, self.goal = trace, block_tokens, goal
+        self.prices = None if prices is None else prices_of(prices)
+        self.as_json, self.html = as_json, html
+
+
+def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
+    fleets = [setting.fleet() for setting in settings]  # what cannot be is said before long work
+    trace = opened_trace(wanted.trace, wanted.block_tokens)
+    played: list[Played] = []
+    runs: list[dict[str, Any]] = []
+    for setting, fleet in zip(settings, fleets, strict=True):
+        with bar_of(setting.topology, trace.requests) as report:
+            done = play(trace, fleet, report=report)
+        figures = figures_of(done)
+        if wanted.goal is not None:
+            figures["goal_s"] = wanted.goal
+            figures["requests_per_s_at_goal"] = rate_at(trace, fleet, Goal(wanted.goal))
+        if wanted.prices is not None:
+            figures["cost"] = cost_of(figures, setting, trace, wanted.prices)
+        figures["setting"] = setting.facts()
+        played.append(done)
+        runs.append(figures)
+    facts = trace.facts()
+    if wanted.as_json != Path("-"):
+        print_report(title_of(facts, runs[0]), runs, Console(highlight=False))
+    _write(wanted, facts, runs, played)
+
+
+def _write(
+    wanted: _Wanted, facts: dict[str, Any], runs: list[dict[str, Any]], played: list[Played]
+) -> None:
+    result = dict(runs[-1]) | {"trace": facts}
+    if len(runs) > 1:
+        result = {"block_hit_rate": runs[-1]["block_hit_rate"], "trace": facts}
+        result |= {run["topology"]: run for run in runs}
+    if wanted.as_json == Path("-"):
+        print_json(result)
+    elif wanted.as_json is not None:
+        wanted.as_json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if wanted.html is not None:
+        from gd2fs.sim.page import write_page
+
+        write_page(wanted.html, facts, runs, played)
+        print(f"wrote {wanted.html}", file=sys.stderr)
