@@ -105,6 +105,7 @@ StoreNode::Entry& StoreNode::make(Block block) {
   entry = {};
   entry.block = block;
   entry.slot = slot;
+  entry.hook.grains = 1;  // all blocks have one size
   table_.insert(block, slot);
   return entry;
 }

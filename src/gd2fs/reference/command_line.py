@@ -54,6 +54,8 @@ def _wide(name: str) -> Iterator[str]:
     """Of commands whose own app is loaded when they are called."""
     module = importlib.import_module(WIDE[name])
     yield from _command(name, typer.main.get_command(getattr(module, f"{name}_app")))
+    for child, app_of_child in getattr(module, "apps_below", lambda: {})().items():
+        yield from _command(f"{name} {child}", typer.main.get_command(app_of_child), 3)
 
 
 def _command(name: str, command: Any, level: int = 2) -> Iterator[str]:

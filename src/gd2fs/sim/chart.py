@@ -91,7 +91,7 @@ def _draw_tiers(axes: Axes, figures: Sequence[dict[str, Any]]) -> None:
     axes.set_xlabel("% of the prompts' blocks")
     axes.set_xlim(0, max(1.0, 1.3 * float(left.max())))
     axes.invert_yaxis()
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="center right")
 
 
 def _draw_hits_over_time(axes: Axes, played: Sequence[Played]) -> None:

@@ -93,6 +93,10 @@ sim_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, cont
 
 def sim(arguments: Sequence[str]) -> int:
     """Run `gd2fs sim` with these words; the exit status."""
+    if arguments[:1] == ["sweep"]:
+        from gd2fs.sim.sweep_command import sweep
+
+        return sweep(arguments[1:])
     return sim_app(args=list(arguments), prog_name="gd2fs sim", standalone_mode=False) or 0
 
 
@@ -169,6 +173,7 @@ class _Wanted:
 def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
     fleets = [setting.fleet() for setting in settings]  # what cannot be is said before long work
     trace = opened_trace(wanted.trace, wanted.block_tokens)
+    facts = trace.facts()
     played: list[Played] = []
     runs: list[dict[str, Any]] = []
     for setting, fleet in zip(settings, fleets, strict=True):
@@ -179,11 +184,10 @@ def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
             figures["goal_s"] = wanted.goal
             figures["requests_per_s_at_goal"] = rate_at(trace, fleet, Goal(wanted.goal))
         if wanted.prices is not None:
-            figures["cost"] = cost_of(figures, setting, trace, wanted.prices)
+            figures["cost"] = cost_of(figures, setting, facts, wanted.prices)
         figures["setting"] = setting.facts()
         played.append(done)
         runs.append(figures)
-    facts = trace.facts()
     if wanted.as_json != Path("-"):
         print_report(title_of(facts, runs[0]), runs, Console(highlight=False))
     _write(wanted, facts, runs, played)
@@ -205,3 +209,10 @@ def _write(
 
         write_page(wanted.html, facts, runs, played)
         print(f"wrote {wanted.html}", file=sys.stderr)
+
+
+def apps_below() -> dict[str, typer.Typer]:
+    """Commands that begin with `gd2fs sim` and a word of their own."""
+    from gd2fs.sim.sweep_command import sweep_app
+
+    return {"sweep": sweep_app}

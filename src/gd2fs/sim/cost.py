@@ -17,7 +17,6 @@ import msgspec
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.setting import Setting
-from gd2fs.sim.trace import Trace
 
 GB = 1e9
 HOUR_S = 3600.0
@@ -60,12 +59,19 @@ def prices_of(path: Path) -> Prices:
 
 
 def cost_of(
-    figures: Mapping[str, Any], setting: Setting, trace: Trace, prices: Prices
+    figures: Mapping[str, Any], setting: Setting, trace: Mapping[str, Any], prices: Prices
 ) -> dict[str, float]:
-    """Of an hour, part by part, and of a million tokens, prompts and answers together."""
-    hour = hour_of(setting, trace.block_tokens, prices)
-    tokens = trace.input_tokens.sum(dtype=float) + trace.output_tokens.sum(dtype=float)
-    span_s = figures.get("span_s") or max(trace.span_s, 1e-9)
+    """Of an hour, part by part, and of a million tokens, prompts and answers together.
+
+    Args:
+        figures: Of a run.
+        setting: That it was a run of.
+        trace: Facts of its trace.
+        prices: Of everything.
+    """
+    hour = hour_of(setting, trace["block_tokens"], prices)
+    tokens = trace["input_tokens"] + trace["output_tokens"]
+    span_s = figures.get("span_s") or max(trace["span_s"], 1e-9)
     total = sum(hour.values())
     result = {
         **{f"{name}_per_hour": value for name, value in hour.items()},
@@ -74,7 +80,7 @@ def cost_of(
     }
     at_goal = figures.get("requests_per_s_at_goal")
     if at_goal:
-        per_hour = at_goal * HOUR_S * tokens / trace.requests
+        per_hour = at_goal * HOUR_S * tokens / trace["requests"]
         result["per_million_tokens_at_goal"] = total / per_hour * 1e6
     return result
 

@@ -30,7 +30,7 @@ class Made:
     Attributes:
         requests: How many turns, of all conversations.
         seed: The same one makes the same trace.
-        rate: Requests in a second, on the mean.
+        rate: Requests in a second, on the mean, once as many conversations end as begin.
         turns: Of a conversation, on the mean.
         first, follow, answer: New tokens of a first prompt, of a later one, of an answer; means.
         shared: Tokens of a system prompt.
