@@ -176,8 +176,7 @@ sim::Trace Simulation::trace_of(const nb::dict& arrays) {
                         trace.first_block.size() == count + 1 &&
                         trace.prompt_blocks.size() == count && trace.session.size() == count &&
                         (trace.instance.empty() || trace.instance.size() == count) &&
-                        trace.first_block.back() <= trace.blocks.size() &&
-                        count < sim::NO_REQUEST;
+                        trace.first_block.back() <= trace.blocks.size() && count < sim::NO_REQUEST;
   if (!is_whole) refuse("the arrays of a trace do not fit each other");
   for (std::size_t at = 0; at < count; ++at) {
     const bool is_sound =
@@ -277,7 +276,8 @@ void bind_simulation(nb::module_& module) {
       .def("found_blocks", &Simulation::found_blocks)
       .def("instance_of", &Simulation::instance_of)
       .def_static(
-          "key_of", [](sim::Block block) { return nb::bytes(sim::Cluster::key_of(block).data(), 16); },
+          "key_of",
+          [](sim::Block block) { return nb::bytes(sim::Cluster::key_of(block).data(), 16); },
           nb::arg("block"));
 }
 

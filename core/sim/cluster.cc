@@ -13,7 +13,8 @@ void ClusterRead::clear() {
 }
 
 void ClusterRead::add(std::uint32_t node, Where where) {
-  auto found = std::find_if(from.begin(), from.end(), [&](const From& f) { return f.node == node; });
+  auto found =
+      std::find_if(from.begin(), from.end(), [&](const From& f) { return f.node == node; });
   if (found == from.end()) found = from.insert(from.end(), From{node, 0, 0});
   const bool is_disk = where == Where::disk;
   (is_disk ? found->disk_blocks : found->memory_blocks) += 1;
@@ -115,8 +116,8 @@ double Cluster::pass(const ClusterRead& read, double now_s) {
   for (const ClusterRead::From& from : read.from) {
     Node& node = nodes_[from.node];
     const double bytes = (from.memory_blocks + from.disk_blocks) * block_bytes_;
-    end_s = std::max({end_s, node.out.pass(now_s, bytes),
-                      node.disk_read.pass(now_s, disk_bytes(from))});
+    end_s = std::max(
+        {end_s, node.out.pass(now_s, bytes), node.disk_read.pass(now_s, disk_bytes(from))});
   }
   return end_s;
 }

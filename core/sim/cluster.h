@@ -21,7 +21,7 @@ struct ClusterOptions {
   std::uint64_t memory_blocks = StoreNode::UNLIMITED;  // of each node
   std::uint64_t disk_blocks = 0;
   std::uint32_t replicas = 1;
-  bool may_die = false;  // nodes: then the next owner after the copies is known, too
+  bool may_die = false;         // nodes: then the next owner after the copies is known, too
   double node_bytes_per_s = 0;  // of its NICs, in each direction
   double disk_read_bytes_per_s = 0, disk_write_bytes_per_s = 0;
 };

@@ -168,8 +168,8 @@ double Fleet::load(Request request, Instance& instance, double now_s) {
   const std::uint32_t blocks = read_.memory_blocks + read_.disk_blocks;
   if (blocks == 0) return host_s;
   const double bytes = blocks * options_.block_bytes;
-  const double there_s = std::max(store_->would_end_s(read_, now_s),
-                                  instance.in.would_end_s(now_s, bytes));
+  const double there_s =
+      std::max(store_->would_end_s(read_, now_s), instance.in.would_end_s(now_s, bytes));
   const double took_s = there_s + options_.load_s - now_s;
   const double fresh = double{1} * blocks * trace_.block_tokens;
   const double before = double{1} * found_tokens(request);

@@ -61,7 +61,7 @@ struct FleetCounts {
   Tiers found;
   std::uint64_t asked_blocks = 0;
   std::uint64_t input_tokens = 0, found_tokens = 0, output_tokens = 0;
-  std::uint64_t declined_blocks = 0;  // were there, and would have taken longer to load
+  std::uint64_t declined_blocks = 0;   // were there, and would have taken longer to load
   double computed_s = 0, saved_s = 0;  // of computing prompts
   double ended_s = 0;                  // when the last answer was complete
 };

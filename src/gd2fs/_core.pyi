@@ -719,7 +719,7 @@ class Simulation:
 
     def __init__(self, options: dict[str, Any], arrays: dict[str, Any]) -> None: ...
     def run(self, requests: int) -> bool:
-        """Go on until so many more have been answered, without the interpreter's lock. True: all have."""
+        """Go on, without the interpreter's lock, until so many more are answered. True: all are."""
 
     answered: int
 
@@ -727,7 +727,7 @@ class Simulation:
         """Sums over everything: blocks, tokens, seconds."""
 
     def links(self) -> list[tuple[str, int, float, float]]:
-        """Kind, index, and two sums: bytes in and out; of ``evicted`` blocks from memory and from disk."""
+        """Kind, index, bytes in and out; of ``evicted``: blocks from memory and from disk."""
 
     def gaps(self, shares: Sequence[float]) -> dict[str, Any]:
         """Seconds between two tokens of an answer: ``mean``, ``max``, ``quantiles``."""

@@ -183,7 +183,7 @@ TEST_CASE("what leaves memory is found on disk, until that is full") {
   node.read(0);  // into memory: 3 leaves it
   CHECK(node.find(0) == sim::Where::memory);
   CHECK(node.find(3) == sim::Where::disk);
-  CHECK(node.counts().disk_dropped == 1);      // of 0, 1, 2 and then 3: 1 was there longest
+  CHECK(node.counts().disk_dropped == 1);  // of 0, 1, 2 and then 3: 1 was there longest
   CHECK(node.find(1) == sim::Where::nowhere);
   CHECK(node.find(2) == sim::Where::disk);
   CHECK(node.counts().disk_written == 4);

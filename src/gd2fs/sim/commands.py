@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from gd2fs.cli.output import print_json
 from gd2fs.errors import InvalidRequest
@@ -20,7 +19,7 @@ from gd2fs.sim.figures import figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
 from gd2fs.sim.goal import Goal, rate_at
 from gd2fs.sim.playing import Played, play
-from gd2fs.sim.progress import bar_of, opened_trace
+from gd2fs.sim.progress import bar_of, opened_trace, table_console
 from gd2fs.sim.report import print_report, title_of
 from gd2fs.sim.setting import BOTH, Setting
 
@@ -189,7 +188,7 @@ def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
         played.append(done)
         runs.append(figures)
     if wanted.as_json != Path("-"):
-        print_report(title_of(facts, runs[0]), runs, Console(highlight=False))
+        print_report(title_of(facts, runs[0]), runs, table_console())
     _write(wanted, facts, runs, played)
 
 

@@ -27,7 +27,7 @@ def figures_of(played: Played) -> dict[str, Any]:
         "block_hit_rate": found / asked,
         "hit_rate_by_tier": {tier: counts[f"{tier}_blocks"] / asked for tier in tiers},
         "blocks": {"asked": counts["asked_blocks"], "found": found},
-        "declined_blocks": counts["declined_blocks"],
+        "declined_share": counts["declined_blocks"] / asked,
         "token_hit_rate": counts["found_tokens"] / max(counts["input_tokens"], 1),
         "prefill_tokens": counts["input_tokens"] - counts["found_tokens"],
         "prefill_tokens_saved": counts["found_tokens"],

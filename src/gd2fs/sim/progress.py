@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from gd2fs.cli.output import is_terminal, printable, progress_of
+from gd2fs.cli.output import WIDTH_MAX, is_terminal, printable, progress_of
 from gd2fs.sim.made import PREFIX, made_of, make_trace
 from gd2fs.sim.reading import read_trace
 from gd2fs.sim.trace import Trace
@@ -51,3 +51,8 @@ def opened_trace(name: str, block_tokens: int | None = None) -> Trace:
             before = at
 
         return read_trace(path, block_tokens=block_tokens, report=report)
+
+
+def table_console() -> Console:
+    """Where tables go: the standard output; as wide as they are when no person looks."""
+    return Console(highlight=False, width=None if is_terminal(sys.stdout) else WIDTH_MAX)

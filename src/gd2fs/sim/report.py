@@ -50,6 +50,7 @@ ROWS = (
     Row("  in host memory", ("hit_rate_by_tier", "host"), _share, False),
     Row("  in GD2FS, memory", ("hit_rate_by_tier", "memory"), _share, False),
     Row("  in GD2FS, NVMe", ("hit_rate_by_tier", "disk"), _share, False),
+    Row("there, but slower to load", ("declined_share",), _share, False),
     Row("prompt tokens found", ("token_hit_rate",), _share),
     Row("prompt tokens computed", ("prefill_tokens",), _count),
     Row("requests per second", ("requests_per_s",), "{:,.2f}".format),

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.commands import BlockTokens, EngineOption, Prices, Seed, TraceArgument, Workers
 from gd2fs.sim.cost import prices_of
 from gd2fs.sim.engine import engine_of
-from gd2fs.sim.progress import bar_of
+from gd2fs.sim.progress import bar_of, table_console
 from gd2fs.sim.report import value_of
 from gd2fs.sim.setting import Setting
 from gd2fs.sim.sweep import Sweep, pareto, run_sweep
@@ -177,7 +176,7 @@ def _print(runs: Sequence[dict[str, Any]], wanted: Sweep, latency: str) -> None:
             *(f"{value:,.4g}" for value in points_of(run, measures)),
             "*" if at in best else "",
         )
-    Console(highlight=False).print(table)
+    table_console().print(table)
 
 
 def points_of(run: dict[str, Any], measures: Any) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from gd2fs.sim.page import details, table, write_document
 from gd2fs.sim.sweep import pareto
 from gd2fs.sim.sweep_command import points_of
 
-LABELS_MAX = 12
+LOG_FROM = 30  # times the least: then the scale is logarithmic
 
 
 def write_sweep_page(
@@ -22,10 +22,10 @@ def write_sweep_page(
     best = pareto(places)
     (first, _), (second, _) = measures
     title = f"{len(runs):,} settings: {first} against {second}"
-    heads = (*(name.replace("_", " ") for name in varied), "blocks found", first, second)
+    heads = ("", *(name.replace("_", " ") for name in varied), "blocks found", first, second)
     parts = [
         f"<h1>{title}</h1>",
-        _chart(runs, places, best, varied, measures),
+        _chart(runs, places, best, measures),
         table("Those that nothing beats in both", heads, _rows(runs, places, best, varied)),
         table("All", heads, _rows(runs, places, range(len(runs)), varied)),
         details("All figures", list(runs)),
@@ -41,11 +41,12 @@ def _rows(
 ) -> list[tuple[str, ...]]:
     return [
         (
+            str(number),
             *(str(runs[at]["setting"][name]) for name in varied),
             f"{runs[at]['block_hit_rate']:.1%}",
             *(f"{value:,.4g}" for value in places[at]),
         )
-        for at in which
+        for number, at in enumerate(which, 1)
     ]
 
 
@@ -53,7 +54,6 @@ def _chart(
     runs: Sequence[dict[str, Any]],
     places: Sequence[tuple[float, float]],
     best: Sequence[int],
-    varied: Sequence[str],
     measures: Any,
 ) -> str:
     with Drawing(1, 1, height=6.0) as (figure, axes):
@@ -65,19 +65,15 @@ def _chart(
                 area.plot(xs, ys, "o", color=colour, label=topology, markersize=6)
         line = [places[at] for at in best]
         area.step(*zip(*line, strict=True), where="post", color=INK, linewidth=1)
-        for at in best[:LABELS_MAX]:
-            label = ", ".join(
-                f"{name.replace('_', ' ')} {runs[at]['setting'][name]}"
-                for name in varied
-                if name != "topology"
-            )
+        for number, at in enumerate(best, 1):
             area.annotate(
-                label, places[at], (6, 6), textcoords="offset points", fontsize=8, color=INK
+                str(number), places[at], (6, 4), textcoords="offset points", fontsize=9, color=INK
             )
         (first, _), (second, _) = measures
         area.set_xlabel(first)
         area.set_ylabel(second)
-        if min(y for _, y in places) > 0:
+        least, most = min(y for _, y in places), max(y for _, y in places)
+        if least > 0 and most / least > LOG_FROM:
             area.set_yscale("log")
         area.set_title("Nothing lies below and to the left of the line")
         area.legend(frameon=False)
