@@ -13,6 +13,8 @@ from gd2fs.bench.fleet.commands import fleet_app
 from gd2fs.cli.app import app
 from gd2fs.reference import PAGES, command_line, error_list
 from gd2fs.reference.setting_list import ENVIRONMENT, variables_read
+from gd2fs.sim.commands import sim_app
+from gd2fs.sim.sweep_command import sweep_app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -26,7 +28,7 @@ NO_VARIABLES = {  # of the C interface; and what builds with planted faults read
 
 def all_commands():
     """By their names; those that read their own options as they read them."""
-    wide = {"bench": bench_app, "demo": demo_app}
+    wide = {"bench": bench_app, "demo": demo_app, "sim": sim_app}
     commands = typer.main.get_command(app).commands
     return {**commands, **{name: typer.main.get_command(each) for name, each in wide.items()}}
 
@@ -36,13 +38,15 @@ def children(command):
 
 
 def options_of(command) -> set[str]:
-    """Of it, and of all below it; of `topology` those with engines too."""
+    """Of it, and of all below it; of `topology` those with engines too, and of `sim` sweeps."""
     own = {word for each in command.params for word in (*each.opts, *each.secondary_opts)}
     more = [FLEET] if command.name == "topology" and command is not FLEET else []
+    more += [SWEEP] if command.name == "sim" else []
     return own.union({"--help"}, *map(options_of, [*children(command).values(), *more]))
 
 
 FLEET = typer.main.get_command(fleet_app)
+SWEEP = typer.main.get_command(sweep_app)
 COMMANDS = all_commands()
 
 
