@@ -52,6 +52,7 @@ struct WorkerParams {  // none is set: a worker belongs to one thread
 inline constexpr std::uint64_t ENDPOINT_ADDRESS = 1u << 0;
 inline constexpr std::uint64_t ENDPOINT_ERROR_MODE = 1u << 1;
 inline constexpr std::uint64_t ENDPOINT_ERROR_HANDLER = 1u << 2;
+inline constexpr unsigned ERRORS_OF_NOBODY = 0;
 inline constexpr unsigned ERRORS_OF_PEER = 1;
 
 using ErrorHandler = void (*)(void* argument, Endpoint* endpoint, Status status);

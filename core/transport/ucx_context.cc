@@ -1,5 +1,7 @@
 #include "ucx_context.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 
 #include "ucx_worker.h"
@@ -11,6 +13,17 @@ namespace {
 bool is_with_shared_memory(const std::string& transports) {
   const auto has = [&](const char* name) { return transports.find(name) != std::string::npos; };
   return !transports.starts_with('^') && (has("posix") || has("sysv") || has("shm") || has("all"));
+}
+
+/// Of this machine: has it a card, and may UCX use it?
+bool finds_cards(const std::string& transports) {
+  std::error_code ignored;
+  const std::filesystem::directory_iterator cards("/sys/class/infiniband", ignored);
+  if (ignored || cards == std::filesystem::directory_iterator()) return false;
+  constexpr const char* KINDS[] = {"rc", "ud", "dc", "ib", "all"};
+  return transports.starts_with('^') || std::ranges::any_of(KINDS, [&](const char* kind) {
+           return transports.find(kind) != std::string::npos;
+         });
 }
 
 /// UCX's own settings, with ours on top.
@@ -44,6 +57,7 @@ Result<ContextRef> Context::open(const Options& options) {
   if (!library) return library.error();
   const Calls& calls = (*library)->calls();
   ContextRef context(new Context(*library));
+  context->has_cards_ = finds_cards(options.transports);
   Config config(calls);
   config.set("TLS", options.transports.c_str());
   config.set("RCACHE_ENABLE", "n");

@@ -62,6 +62,8 @@ class Context : public std::enable_shared_from_this<Context> {
   Context& operator=(const Context&) = delete;
 
   const Library& library() const noexcept { return *library_; }
+  /// Do cards move the bytes, of this machine and by these transports? Else processors do.
+  bool has_cards() const noexcept { return has_cards_; }
   Result<MemoryRef> register_memory(std::span<std::byte> bytes);
   /// It belongs to the thread that uses it.
   Result<std::unique_ptr<Worker>> make_worker();
@@ -73,6 +75,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
   const LibraryRef library_;
   abi::Context* handle_ = nullptr;
+  bool has_cards_ = false;
   // Guards: registrations, and workers as they come and go. UCX has a lock of its own for most of
   // this, by its version.
   std::mutex mutex_;

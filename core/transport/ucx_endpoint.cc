@@ -79,6 +79,7 @@ void Endpoint::step_done(Transfer& transfer, abi::Status status) {
   if (transfer.has_failed) return worker_.look_at(*this);
   worker_.later([ended = std::move(transfer.ended)] { ended(true); });
   transfers_.erase(transfer.self);
+  worker_.look_at(*this);
 }
 
 void Endpoint::broken(void* endpoint, abi::Endpoint*, abi::Status) {
@@ -94,6 +95,10 @@ void Endpoint::close(std::function<void()> when_closed) {
   on_broken_ = nullptr;
   is_broken_ = true;
   when_closed_ = std::move(when_closed);
+  if (!worker_.context_->has_cards()) {  // it goes with its worker
+    is_flushed_ = true;
+    return worker_.look_at(*this);
+  }
   abi::RequestParam param;
   param.fields = abi::REQUEST_CALLBACK | abi::REQUEST_USER_DATA | abi::REQUEST_FLAGS;
   param.flags = abi::CLOSE_BY_FORCE;

@@ -5,6 +5,10 @@
 // that the peer's memory has them. UCX cannot take one back. So after a fault the memory of all
 // transfers stays theirs until the endpoint is closed and its worker has flushed what was under
 // way, or until the worker is gone.
+//
+// Where processors move the bytes UCX is not asked to handle faults of peers: it would move them
+// by messages, which end the process when their answer finds nobody (UCX 1.2x). Whoever uses it
+// knows by other means that a peer is gone, and ends the worker.
 #pragma once
 
 #include <cstddef>

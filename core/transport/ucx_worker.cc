@@ -64,7 +64,7 @@ Result<std::unique_ptr<Endpoint>> Worker::connect(std::span<const std::byte> add
   params.fields = abi::ENDPOINT_ADDRESS | abi::ENDPOINT_ERROR_MODE | abi::ENDPOINT_ERROR_HANDLER;
   // The bytes are what `address` gave on the other side.
   params.address = reinterpret_cast<const abi::Address*>(address.data());
-  params.error_mode = abi::ERRORS_OF_PEER;
+  params.error_mode = context_->has_cards() ? abi::ERRORS_OF_PEER : abi::ERRORS_OF_NOBODY;
   params.on_error = &Endpoint::broken;
   params.argument = endpoint.get();
   const abi::Status status = calls().ep_create(handle_, &params, &endpoint->handle_);

@@ -35,6 +35,7 @@ static_assert(abi::ENDPOINT_ADDRESS == UCP_EP_PARAM_FIELD_REMOTE_ADDRESS);
 static_assert(abi::ENDPOINT_ERROR_MODE == UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE);
 static_assert(abi::ENDPOINT_ERROR_HANDLER == UCP_EP_PARAM_FIELD_ERR_HANDLER);
 static_assert(abi::ERRORS_OF_PEER == UCP_ERR_HANDLING_MODE_PEER);
+static_assert(abi::ERRORS_OF_NOBODY == UCP_ERR_HANDLING_MODE_NONE);
 static_assert(offsetof(abi::EndpointParams, address) == offsetof(ucp_ep_params_t, address));
 static_assert(offsetof(abi::EndpointParams, error_mode) == offsetof(ucp_ep_params_t, err_mode));
 static_assert(offsetof(abi::EndpointParams, on_error) ==
