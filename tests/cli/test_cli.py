@@ -89,7 +89,8 @@ def test_stat_says_size_and_generation(run, local):
     facts = json.loads(run("stat", "--json", "/t/file").stdout)
 
     assert (facts["path"], facts["size"]) == ("/t/file", 7)
-    assert b"generation" in run("stat", "/t/file").stdout
+    shown = run("stat", "/t/file").stdout
+    assert b"generation" in shown and b"as many as its namespace has" in shown
 
 
 def test_rm_removes_one_file(run, local):
@@ -133,6 +134,12 @@ def test_rm_r_with_a_node_down_is_an_error(run, tmp_path, path):
 
     assert done.returncode == 1
     assert re.match(r"error: .*\d+ (forgotten|files removed).*\nhint: ", message_of(done))
+
+
+def test_what_is_printed_for_a_program_has_no_blanks_at_ends_of_lines(run):
+    for words in (("status",), ("cluster", "status")):
+        lines = run(*words).stdout.splitlines()
+        assert len(lines) > 1 and [each for each in lines if each != each.rstrip()] == []
 
 
 def test_status_has_exactly_the_promised_fields(run, cluster):

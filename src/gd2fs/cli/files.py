@@ -77,6 +77,7 @@ def stat(
     if as_json:
         print_json(values)
         return
+    values["replicas"] = facts.replicas or "as many as its namespace has"
     for name, value in values.items():
         print(f"{name:<12} {printable_name(str(value))}")
 

@@ -7,11 +7,17 @@ import sys
 from collections.abc import Sequence
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gd2fs import Client, NodeStatus, __version__
-from gd2fs.cli.output import WIDTH_MAX, format_bytes, print_json, print_warning, printable
+from gd2fs.cli.output import (
+    WIDTH_MAX,
+    format_bytes,
+    print_json,
+    print_warning,
+    printable,
+    whole_lines,
+)
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 
 BAR_CELLS = 10
@@ -75,13 +81,10 @@ def show_version(is_asked: bool) -> None:
 
 def _print_table(nodes: Sequence[NodeStatus]) -> None:
     """As wide as it is where lines are read by programs; on a terminal the bars go first."""
-    console = Console(highlight=False)
-    wide = console.options.update(width=WIDTH_MAX)
-    table = _table(nodes, has_bars=True)
-    width = console.measure(table, options=wide).maximum
-    if not console.is_terminal:
-        console.width = width
-    console.print(table if width <= console.width else _table(nodes, has_bars=False))
+    with whole_lines() as console:
+        table = _table(nodes, has_bars=True)
+        width = console.measure(table, options=console.options.update(width=WIDTH_MAX)).maximum
+        console.print(table if width <= console.width else _table(nodes, has_bars=False))
 
 
 def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
