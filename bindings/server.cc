@@ -268,7 +268,9 @@ class BoundServer {
   nb::dict counts() const {
     std::shared_ptr<Server> server = server_copy();
     if (!server) raise(FaultKind::closed, "the server is stopped", "start a new one");
-    return dict_of(server->counts());
+    nb::dict counts = dict_of(server->counts());
+    counts["tls_is_stale"] = !server->tls_fault().empty();
+    return counts;
   }
 
   nb::dict tally() const { return tally_dict(running()->tally()); }

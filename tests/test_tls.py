@@ -55,6 +55,25 @@ def serial_at(address: str, ca: str) -> str:
         connection.close()
 
 
+def admin_of(cluster: Cluster) -> str:
+    """Where the first node's admin side is."""
+    words = cluster.members[0].ready_line.split()
+    return next(word.removeprefix("admin=") for word in words if word.startswith("admin="))
+
+
+def metric(cluster: Cluster, name: str, ca: str, token: str) -> float:
+    """One that has no labels, of the first node."""
+    host, _, port = admin_of(cluster).removeprefix("https://").rpartition(":")
+    context = ssl.create_default_context(cafile=ca)
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=10)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        page = connection.getresponse().read().decode()
+    finally:
+        connection.close()
+    return next(float(line.split()[1]) for line in page.splitlines() if line.startswith(name))
+
+
 def said(cluster: Cluster) -> str:
     """The last that the first node has told."""
     return cluster.members[0].last_words()
@@ -157,11 +176,7 @@ def test_a_node_without_tls_is_said_to_have_none(three_nodes: object, own: Certi
 def test_new_certificates_are_taken_without_a_restart(
     cluster: Cluster, client: Client, own: Certificates, token_file: str
 ) -> None:
-    admin = next(
-        word.removeprefix("admin=")
-        for word in cluster.members[0].ready_line.split()
-        if word.startswith("admin=")
-    )
+    admin = admin_of(cluster)
     before = serial_at(admin, own.path("ca.crt"))
     client.put("/files/reload", b"x" * 100_000)
 
@@ -181,19 +196,22 @@ def test_new_certificates_are_taken_without_a_restart(
 
 
 def test_files_that_are_no_use_change_nothing_and_are_told(
-    cluster: Cluster, client: Client, own: Certificates
+    cluster: Cluster, client: Client, own: Certificates, token_file: str
 ) -> None:
     key = Path(own.path("node.key"))
     right = key.read_bytes()
+    access = (own.path("ca.crt"), Path(token_file).read_text(encoding="ascii").split()[0])
 
     key.write_text("half writ")
 
     try:
         assert eventually(lambda: "certificates stay as they were" in said(cluster))
         client.put("/files/same", b"y")
+        assert metric(cluster, "gd2fs_tls_stale", *access) == 1
     finally:
         key.write_bytes(right)
     assert "node.key" in said(cluster)
+    assert eventually(lambda: metric(cluster, "gd2fs_tls_stale", *access) == 0)
 
 
 def test_no_byte_is_wrong_when_a_node_is_killed(cluster: Cluster, client: Client) -> None:

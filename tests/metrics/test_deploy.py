@@ -182,5 +182,6 @@ DETAILS = {
     "gd2fs_nvme_corrupt_headers", "gd2fs_nvme_loaded_pieces", "gd2fs_nvme_records",
     "gd2fs_nvme_recovered_bytes", "gd2fs_nvme_recovered_pieces", "gd2fs_nvme_size_bytes",
     "gd2fs_nvme_torn_records", "gd2fs_nvme_written_pieces", "gd2fs_record_log_bytes",
-    "gd2fs_requests", "gd2fs_spliced_bytes", "gd2fs_views",
+    "gd2fs_requests", "gd2fs_spliced_bytes", "gd2fs_tls_reload_faults", "gd2fs_tls_reloads",
+    "gd2fs_views",
 }  # fmt: skip

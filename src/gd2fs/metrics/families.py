@@ -175,6 +175,11 @@ TRAFFIC = (
                 "When the certificate of TLS ends, since 1970; 0: there is none",
                 "tls_expires_s",
             ),
+            (
+                "gd2fs_tls_stale",
+                "1 while its files of TLS are no use, and the former ones stay in force",
+                "tls_is_stale",
+            ),
         )
     ),
     Family(
