@@ -13,8 +13,7 @@ from gd2fs.bench.fleet.commands import fleet_app
 from gd2fs.cli.app import app
 from gd2fs.reference import PAGES, command_line, error_list
 from gd2fs.reference.setting_list import ENVIRONMENT, variables_read
-from gd2fs.sim.commands import sim_app
-from gd2fs.sim.sweep_command import sweep_app
+from gd2fs.sim.commands import apps_below, sim_app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -38,15 +37,15 @@ def children(command):
 
 
 def options_of(command) -> set[str]:
-    """Of it, and of all below it; of `topology` those with engines too, and of `sim` sweeps."""
+    """Of it, and of all below it; of `topology` those with engines too, and of `sim` its own."""
     own = {word for each in command.params for word in (*each.opts, *each.secondary_opts)}
     more = [FLEET] if command.name == "topology" and command is not FLEET else []
-    more += [SWEEP] if command.name == "sim" else []
+    more += BELOW_SIM if command.name == "sim" else []
     return own.union({"--help"}, *map(options_of, [*children(command).values(), *more]))
 
 
 FLEET = typer.main.get_command(fleet_app)
-SWEEP = typer.main.get_command(sweep_app)
+BELOW_SIM = [typer.main.get_command(each) for each in apps_below().values()]
 COMMANDS = all_commands()
 
 

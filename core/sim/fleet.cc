@@ -155,6 +155,7 @@ void Fleet::look_up(Request request, Instance& instance) {
     } else {
       const Cluster::Found there = store_ ? store_->find(block) : Cluster::Found{};
       if (there.where == Where::nowhere) break;
+      if (read_.from.empty()) before_store_ = {found, tiers_};
       read_.add(there.node, there.where);
     }
   }
@@ -184,9 +185,9 @@ double Fleet::load(Request request, Instance& instance, double now_s) {
 
 /// What was found ends where the first block of the store begins.
 void Fleet::decline_store_hits(Request request) {
-  const std::uint32_t kept = found_[request] - read_.memory_blocks - read_.disk_blocks;
-  counts_.declined_blocks += found_[request] - kept;
-  found_[request] = kept;
+  counts_.declined_blocks += found_[request] - before_store_.blocks;
+  found_[request] = before_store_.blocks;
+  tiers_ = before_store_.tiers;
   read_.clear();
 }
 

@@ -143,6 +143,11 @@ class Fleet {
   // Of the request that is looked up.
   Tiers tiers_;
   ClusterRead read_;
+  struct Before {
+    std::uint32_t blocks;
+    Tiers tiers;
+  };
+  Before before_store_{};  // what was found ahead of the first block of the store
 
   std::vector<std::uint16_t> instance_of_;
   std::vector<std::uint32_t> found_;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sim.made_traces import plain_hits, small_trace
@@ -12,6 +14,7 @@ from gd2fs.sim.engine import PRESETS, Rates, engine_of
 from gd2fs.sim.figures import figures_of
 from gd2fs.sim.fleet import UNLIMITED, Fleet, Store
 from gd2fs.sim.goal import Goal, rate_at
+from gd2fs.sim.made import made_of, make_trace
 from gd2fs.sim.playing import play
 from gd2fs.sim.setting import Setting
 from gd2fs.testing import LocalNodes
@@ -141,6 +144,34 @@ def test_more_requests_a_second_are_in_time_with_a_shared_cache(trace):
     )
 
     assert 0 < private < shared
+
+
+def test_the_published_comparison_comes_out_as_published_or_better():
+    """Four instances, several turns, a random balancer: docs/guides/simulator.md has the inputs."""
+    made = "requests=640,turns=10,first=2048,follow=1024,answer=256,shared=0,block=64,spread=0"
+    trace = make_trace(made_of(made))
+    setting = Setting(
+        topology="private",
+        instances=4,
+        nodes=4,
+        balancer="random",
+        device_blocks=2000,
+        cache_blocks=3556,
+        workers=32,
+        node_gbit=400,
+        engine_gbit=400,
+        engine=engine_of("h100-8b"),
+    )
+    private, shared = (
+        figures_of(play(trace, replace(setting, topology=name).fleet()))
+        for name in ("private", "shared")
+    )
+
+    assert 1.3 < shared["requests_per_s"] / private["requests_per_s"] < 1.7
+    assert shared["ttft_later_turns_s"]["mean"] < 0.5 * private["ttft_later_turns_s"]["mean"]
+    assert shared["ttft_later_turns_s"]["p95"] < 0.4 * private["ttft_later_turns_s"]["p95"]
+    assert 0.6 < shared["tpot_s"]["mean"] / private["tpot_s"]["mean"] < 0.9
+    assert shared["tpot_s"]["max"] < 0.5 * private["tpot_s"]["max"]
 
 
 @pytest.mark.parametrize("name", PRESETS)

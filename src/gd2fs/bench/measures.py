@@ -113,6 +113,27 @@ def ratios_of(before: Arm, after: Arm) -> dict[str, Any]:
     return {name: _ratio(left[name], right[name]) for name in names}
 
 
+def requests_of(played: Sequence[Played]) -> list[dict[str, Any]]:
+    """Every request as a line: what it was, who answered it, and when. Seconds since the first."""
+    start = min(each.answer.sent_s for each in played)
+    return [
+        {
+            "session": each.turn.session,
+            "turn": each.turn.index,
+            "instance": each.instance,
+            "prompt_tokens": each.answer.reused_tokens + each.answer.computed_tokens,
+            "answer_tokens": len(each.answer.token_s),
+            "history_tokens": each.turn.history_tokens,
+            "reused_tokens": each.answer.reused_tokens,
+            "sent_s": each.answer.sent_s - start,
+            "ttft_s": each.answer.ttft_s,
+            "last_token_s": each.answer.token_s[-1] - each.answer.sent_s,
+            "end_s": each.answer.end_s - each.answer.sent_s,
+        }
+        for each in played
+    ]
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that at least ``percent`` of a hundred values do not exceed."""
     ordered = sorted(values)

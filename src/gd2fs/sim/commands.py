@@ -22,6 +22,7 @@ from gd2fs.sim.playing import Played, play
 from gd2fs.sim.progress import bar_of, opened_trace, table_console
 from gd2fs.sim.report import print_report, title_of
 from gd2fs.sim.setting import BOTH, Setting
+from gd2fs.sim.tide import elasticity_of, tide_of
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -72,6 +73,10 @@ GoalOption = Annotated[
         "--goal", metavar="SECONDS", help="Find how many requests a second have P95 of TTFT within"
     ),
 ]
+Elastic = Annotated[
+    float | None,
+    typer.Option(metavar="RATE", help="Instances follow the load: each takes RATE requests/s"),
+]
 Prices = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Prices as JSON: adds cost per million tokens")
 ]
@@ -96,6 +101,10 @@ def sim(arguments: Sequence[str]) -> int:
         from gd2fs.sim.sweep_command import sweep
 
         return sweep(arguments[1:])
+    if arguments[:1] == ["calibrate"]:
+        from gd2fs.sim.calibrate_command import calibrate_with
+
+        return calibrate_with(arguments[1:])
     return sim_app(args=list(arguments), prog_name="gd2fs sim", standalone_mode=False) or 0
 
 
@@ -117,6 +126,7 @@ def _sim(
     workers: Workers = 0,
     kill_node: KillNode = None,
     goal: GoalOption = None,
+    elastic: Elastic = None,
     prices: Prices = None,
     block_tokens: BlockTokens = None,
     seed: Seed = 1,
@@ -126,7 +136,7 @@ def _sim(
     """Replay a trace: what would be found cached, and how quick it would be.
 
     Compares private caches with GD2FS, which has as many blocks as all of them. `gd2fs sim sweep`
-    does so over many sizes at once.
+    does so over many sizes at once, `gd2fs sim calibrate` finds the rates of an engine.
     """
     setting = Setting(
         topology="shared" if topology == BOTH else topology,
@@ -149,7 +159,7 @@ def _sim(
         raise InvalidRequest("`--goal` is about time", hint="say what engines do: `--engine`")
     names = TOPOLOGIES if topology == BOTH else (topology,)
     settings = [replace(setting, topology=name) for name in names]
-    _run(_Wanted(trace, block_tokens, goal, prices, as_json, html), settings)
+    _run(_Wanted(trace, block_tokens, goal, elastic, prices, as_json, html), settings)
 
 
 class _Wanted:
@@ -160,36 +170,51 @@ class _Wanted:
         trace: str,
         block_tokens: int | None,
         goal: float | None,
+        elastic: float | None,
         prices: Path | None,
         as_json: Path | None,
         html: Path | None,
     ) -> None:
-        self.trace, self.block_tokens, self.goal = trace, block_tokens, goal
+        self.trace, self.block_tokens = trace, block_tokens
+        self.goal, self.elastic = goal, elastic
         self.prices = None if prices is None else prices_of(prices)
         self.as_json, self.html = as_json, html
 
 
 def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
-    fleets = [setting.fleet() for setting in settings]  # what cannot be is said before long work
+    for setting in settings:
+        setting.fleet()  # what cannot be is said before long work
     trace = opened_trace(wanted.trace, wanted.block_tokens)
     facts = trace.facts()
+    if wanted.elastic is not None:
+        tide = tide_of(trace, wanted.elastic, settings[0].instances)
+        settings = [replace(setting, tide=tide) for setting in settings]
     played: list[Played] = []
     runs: list[dict[str, Any]] = []
-    for setting, fleet in zip(settings, fleets, strict=True):
+    for setting in settings:
         with bar_of(setting.topology, trace.requests) as report:
-            done = play(trace, fleet, report=report)
-        figures = figures_of(done)
-        if wanted.goal is not None:
-            figures["goal_s"] = wanted.goal
-            figures["requests_per_s_at_goal"] = rate_at(trace, fleet, Goal(wanted.goal))
-        if wanted.prices is not None:
-            figures["cost"] = cost_of(figures, setting, facts, wanted.prices)
-        figures["setting"] = setting.facts()
-        played.append(done)
-        runs.append(figures)
+            played.append(play(trace, setting.fleet(), report=report))
+        runs.append(_figures(wanted, setting, played[-1], facts))
     if wanted.as_json != Path("-"):
         print_report(title_of(facts, runs[0]), runs, table_console())
     _write(wanted, facts, runs, played)
+
+
+def _figures(
+    wanted: _Wanted, setting: Setting, played: Played, facts: dict[str, Any]
+) -> dict[str, Any]:
+    figures = figures_of(played)
+    if wanted.goal is not None:
+        figures["goal_s"] = wanted.goal
+        figures["requests_per_s_at_goal"] = rate_at(played.trace, played.fleet, Goal(wanted.goal))
+    if setting.tide:
+        figures["elasticity"] = elasticity_of(
+            setting.tide, setting.instances, played.trace.span_s, setting.engine
+        )
+    if wanted.prices is not None:
+        figures["cost"] = cost_of(figures, setting, facts, wanted.prices)
+    figures["setting"] = setting.facts()
+    return figures
 
 
 def _write(
@@ -212,6 +237,7 @@ def _write(
 
 def apps_below() -> dict[str, typer.Typer]:
     """Commands that begin with `gd2fs sim` and a word of their own."""
+    from gd2fs.sim.calibrate_command import calibrate_app
     from gd2fs.sim.sweep_command import sweep_app
 
-    return {"sweep": sweep_app}
+    return {"sweep": sweep_app, "calibrate": calibrate_app}

@@ -70,6 +70,9 @@ def cost_of(
         prices: Of everything.
     """
     hour = hour_of(setting, trace["block_tokens"], prices)
+    elasticity = figures.get("elasticity")
+    if elasticity:  # GPUs are paid while they are there
+        hour["gpu"] *= elasticity["mean_instances"] / setting.instances
     tokens = trace["input_tokens"] + trace["output_tokens"]
     span_s = figures.get("span_s") or max(trace["span_s"], 1e-9)
     total = sum(hour.values())
@@ -78,6 +81,9 @@ def cost_of(
         "per_hour": total,
         "per_million_tokens": total * span_s / HOUR_S / tokens * 1e6,
     }
+    if elasticity and elasticity["offline_tokens"]:
+        spare = elasticity["spare_hours"] * prices.gpus_per_instance * prices.gpu
+        result["per_million_offline_tokens"] = spare / elasticity["offline_tokens"] * 1e6
     at_goal = figures.get("requests_per_s_at_goal")
     if at_goal:
         per_hour = at_goal * HOUR_S * tokens / trace["requests"]

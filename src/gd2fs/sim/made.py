@@ -17,7 +17,6 @@ from gd2fs.errors import InvalidRequest
 from gd2fs.sim.trace import BLOCKS_MAX, Floats, Ints, Trace
 
 PREFIX = "made:"
-SIGMA = 0.8  # of the logarithm of a length
 LENGTH_TIMES_MAX = 20  # of the mean
 PART = 500_000  # requests whose blocks are made at once
 DAY_S = 86_400.0
@@ -39,6 +38,8 @@ class Made:
         decode: Seconds that a token of an answer takes, for the time of the next turn.
         block: Tokens of a block.
         longest: Tokens of a prompt and its answer at most: a conversation ends there.
+        spread: Of lengths: the standard deviation of their logarithm. 0: all lengths are the
+            means, and all conversations have as many turns.
         tide: How much more than the mean is asked at the peak of a day: 0 to 1.
     """
 
@@ -55,6 +56,7 @@ class Made:
     decode: float = 0.02
     block: int = 256
     longest: int = 131_072
+    spread: float = 0.8
     tide: float = 0.0
 
     def __post_init__(self) -> None:
@@ -80,6 +82,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "decode": (0, 100),
     "block": (1, 1 << 20),
     "longest": (1, 1 << 28),
+    "spread": (0, 3),
     "tide": (0, 1),
 }
 
@@ -112,10 +115,10 @@ def make_trace(made: Made) -> Trace:
     begins = np.flatnonzero(is_first)
     prompt = np.where(
         is_first,
-        _lengths(source, made.first, len(sessions)),
-        _lengths(source, made.follow, len(sessions)),
+        _lengths(made, source, made.first, len(sessions)),
+        _lengths(made, source, made.follow, len(sessions)),
     )
-    answer = _lengths(source, made.answer, len(sessions))
+    answer = _lengths(made, source, made.answer, len(sessions))
     before = _sum_before(prompt + answer, begins, turns)
     inputs = np.minimum(made.shared + before + prompt, made.longest - 1)
     answer = np.minimum(answer, made.longest - inputs)
@@ -141,19 +144,26 @@ def make_trace(made: Made) -> Trace:
 def _turns(made: Made, source: np.random.Generator) -> Ints:
     """Of each conversation, so that they come to exactly as many requests as there shall be."""
     count = int(made.requests / made.turns * 1.05) + 64
-    turns = source.geometric(1 / made.turns, count)
+    turns = _drawn_turns(made, source, count)
     while turns.sum() < made.requests:
-        turns = np.concatenate((turns, source.geometric(1 / made.turns, count)))
+        turns = np.concatenate((turns, _drawn_turns(made, source, count)))
     ends = np.cumsum(turns)
     last = int(np.searchsorted(ends, made.requests))
-    turns = turns[: last + 1].astype(np.int64)
+    turns = turns[: last + 1]
     turns[last] -= ends[last] - made.requests
     return turns
 
 
-def _lengths(source: np.random.Generator, mean: float, count: int) -> Ints:
-    drawn = source.lognormal(math.log(mean) - SIGMA**2 / 2, SIGMA, count)
-    return np.clip(drawn, 1, LENGTH_TIMES_MAX * mean).astype(np.int64)
+def _drawn_turns(made: Made, source: np.random.Generator, count: int) -> Ints:
+    if made.spread == 0:
+        return np.full(count, round(made.turns), np.int64)
+    return source.geometric(1 / made.turns, count).astype(np.int64)
+
+
+def _lengths(made: Made, source: np.random.Generator, mean: float, count: int) -> Ints:
+    """Log-normal, so that the mean is what it shall be."""
+    drawn = source.lognormal(math.log(mean) - made.spread**2 / 2, made.spread, count)
+    return np.clip(np.rint(drawn), 1, LENGTH_TIMES_MAX * mean).astype(np.int64)
 
 
 def _sum_before(values: Ints, begins: Ints, turns: Ints) -> Ints:

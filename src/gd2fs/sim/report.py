@@ -77,6 +77,10 @@ ROWS = (
     Row("out of engines' NICs", ("bytes_moved", "engine_nics", "out"), _bytes, False),
     Row("busiest node's NIC, out", ("bytes_moved", "node_nics", "out_busiest"), _bytes, False),
     Row("written to NVMe", ("bytes_moved", "disks", "written"), _bytes, False),
+    Row("instances, mean over time", ("elasticity", "mean_instances"), "{:,.1f}".format, False),
+    Row("hours of instances", ("elasticity", "instance_hours"), "{:,.1f}".format, False),
+    Row("  free for work that can wait", ("elasticity", "spare_hours"), "{:,.1f}".format, False),
+    Row("  tokens of it", ("elasticity", "offline_tokens"), _count, False),
     Row("cost per million tokens", ("cost", "per_million_tokens"), _money),
     Row("  at the goal", ("cost", "per_million_tokens_at_goal"), _money),
 )

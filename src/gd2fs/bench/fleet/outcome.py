@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gd2fs.bench.load import Played
-from gd2fs.bench.measures import Arm, Pair, agreement, ratios_of
+from gd2fs.bench.measures import Arm, Pair, agreement, ratios_of, requests_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,10 @@ class FleetOutcome:
             "workload": self.workload,
             "engine": self.engine,
             "machine": self.machine,
+            "requests": {
+                "A": requests_of(self.middle.played_before),
+                "B": requests_of(self.middle.played_after),
+            },
         }
 
 
