@@ -18,6 +18,7 @@ FIELDS = {
     "workload",
     "engine",
     "machine",
+    "requests",
 }
 
 
@@ -94,3 +95,12 @@ def test_the_chart_is_drawn(tmp_path):
     path = write_chart(small_outcome().pair, 4, tmp_path / "new")
 
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_request_is_told():
+    outcome = small_outcome()
+    requests = as_json(outcome)["requests"]["A"]
+
+    assert len(requests) == len(outcome.played_before)
+    assert min(each["sent_s"] for each in requests) == 0
+    assert all(each["end_s"] >= each["last_token_s"] >= each["ttft_s"] for each in requests)
