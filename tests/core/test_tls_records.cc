@@ -421,10 +421,56 @@ TEST_CASE("a stream that is cut without a word harms nobody, wherever it is cut"
   CHECK(peer.get("cut", BODY_BYTES).empty());
 }
 
-TEST_CASE("who was sent away is counted once, whatever comes behind it") {
+// ---- tokens --------------------------------------------------------------------------
+
+const Token MAIN{"main", key_of_secret(std::string(40, 'x'))};
+
+std::unique_ptr<Server> guarded_node() {
   ServerOptions options = secured(shelf().certificates);
-  options.tokens = {{{"main", key_of_secret(std::string(40, 'x'))}, Rights::of_cluster()}};
-  const auto server = start_node(options);
+  options.tokens = {{MAIN, Rights::of_cluster()}};
+  return start_node(options);
+}
+
+Bytes exporter_of(const TlsPeer& peer) {
+  constexpr std::string_view LABEL = "EXPORTER-Channel-Binding";
+  Bytes out(32);
+  REQUIRE(SSL_export_keying_material(peer.ssl(), raw(out.data()), out.size(), LABEL.data(),
+                                     LABEL.size(), nullptr, 0, 0) == 1);
+  return out;
+}
+
+/// HELLO, and a PROOF of a stream that exports so. What kind of frame the node says then.
+Kind answer_to_proof(const Server& server, const std::function<Bytes(const TlsPeer&)>& exporter) {
+  TlsPeer peer(server);
+  REQUIRE(peer.shake());
+  Introduction introduction(std::make_shared<TokenSource>(MAIN));
+  Bytes out;
+  introduction.hello(out, RawPeer::hello());
+  REQUIRE(peer.send(out));
+  const auto challenge = peer.receive();
+  REQUIRE(challenge.has_value());
+  out.clear();
+  introduction.proof(out, challenge->table, exporter(peer));
+  REQUIRE(peer.send(out));
+  const auto answer = peer.receive();
+  REQUIRE(answer.has_value());
+  return answer->header.kind;
+}
+
+TEST_CASE("a proof counts on its own stream under TLS, not when somebody between passes it on") {
+  const auto server = guarded_node();
+  TlsPeer other(*server);
+  REQUIRE(other.shake());
+
+  CHECK(answer_to_proof(*server, exporter_of) == Kind::welcome);
+  CHECK(answer_to_proof(*server, [&](const TlsPeer&) { return exporter_of(other); }) ==
+        Kind::goodbye);
+  CHECK(answer_to_proof(*server, [](const TlsPeer&) { return Bytes(); }) == Kind::goodbye);
+  CHECK(refused(*server, Refusal::wrong_proof) == 2);
+}
+
+TEST_CASE("who was sent away is counted once, whatever comes behind it") {
+  const auto server = guarded_node();
   RecordForger forger(*server);
   Bytes out;
   wire::encode_hello(out, RawPeer::hello());
