@@ -116,6 +116,8 @@ TEST_CASE(
     "a reader of this host that takes nothing of copies is cut off, one that is slow is not") {
   ServerOptions options = options_of(ARENA_BYTES);
   options.hold_silence_ms = 300;
+  // Its Unix socket is named after it: other processes run this test, too.
+  options.map = map_of({{"a", "node-" + std::to_string(getpid()) + ":1"}});
   auto server = start_node(options);
   RawPeer stuck(local::connect_to(server->socket_name()));
   RawPeer slow(local::connect_to(server->socket_name()));
