@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../core/miss_curve.h"
 #include "../core/sim/fleet.h"
 #include "fault.h"
 #include "modules.h"
@@ -120,46 +121,13 @@ sim::FleetOptions fleet_of(const nb::dict& from) {
   return fleet;
 }
 
-/// A trace, checked, and the fleet that it is played to. The arrays stay as long as this.
-class Simulation {
- public:
-  Simulation(const nb::dict& options, nb::dict arrays)
-      : arrays_(std::move(arrays)), fleet_(fleet_of(options), trace_of(arrays_)) {}
-
-  bool run(std::size_t requests) {
-    nb::gil_scoped_release released;
-    return fleet_.run(requests);
-  }
-
-  std::size_t answered() const { return fleet_.answered(); }
-  nb::dict counts() const;
-  nb::list links() const;
-  nb::dict gaps(const std::vector<double>& shares) const;
-  nb::list bins() const;
-
-  template <class T>
-  static nb::bytes raw(const std::vector<T>& values) {
-    return nb::bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  }
-  nb::bytes first_token_s() const { return raw(fleet_.first_token_s()); }
-  nb::bytes done_s() const { return raw(fleet_.done_s()); }
-  nb::bytes found_blocks() const { return raw(fleet_.found_blocks()); }
-  nb::bytes instance_of() const { return raw(fleet_.instance_of()); }
-
- private:
-  static sim::Trace trace_of(const nb::dict& arrays);
-
-  nb::dict arrays_;
-  sim::Fleet fleet_;
-};
-
 template <class T>
 std::span<const T> array_of(const nb::dict& arrays, const char* name) {
   // The dict keeps the array that the span looks into.
   return span_of(nb::cast<Array<T>>(arrays[name], false));
 }
 
-sim::Trace Simulation::trace_of(const nb::dict& arrays) {
+sim::Trace trace_of(const nb::dict& arrays) {
   sim::Trace trace;
   trace.arrives_s = array_of<double>(arrays, "arrives_s");
   trace.input_tokens = array_of<std::uint32_t>(arrays, "input_tokens");
@@ -188,6 +156,55 @@ sim::Trace Simulation::trace_of(const nb::dict& arrays) {
   for (const sim::Block block : trace.blocks)
     if (block >= trace.block_count) refuse("a trace has a block beyond its count");
   return trace;
+}
+
+/// A trace, checked, and the fleet that it is played to. The arrays stay as long as this.
+class Simulation {
+ public:
+  Simulation(const nb::dict& options, nb::dict arrays)
+      : arrays_(std::move(arrays)), fleet_(fleet_of(options), trace_of(arrays_)) {}
+
+  bool run(std::size_t requests) {
+    nb::gil_scoped_release released;
+    return fleet_.run(requests);
+  }
+
+  std::size_t answered() const { return fleet_.answered(); }
+  nb::dict counts() const;
+  nb::list links() const;
+  nb::dict gaps(const std::vector<double>& shares) const;
+  nb::list bins() const;
+
+  template <class T>
+  static nb::bytes raw(const std::vector<T>& values) {
+    return nb::bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  }
+  nb::bytes first_token_s() const { return raw(fleet_.first_token_s()); }
+  nb::bytes done_s() const { return raw(fleet_.done_s()); }
+  nb::bytes found_blocks() const { return raw(fleet_.found_blocks()); }
+  nb::bytes instance_of() const { return raw(fleet_.instance_of()); }
+
+ private:
+  nb::dict arrays_;
+  sim::Fleet fleet_;
+};
+
+/// Of the whole trace as one stream: the shares of blocks that caches of these sizes find, and of
+/// all blocks the share that was followed.
+std::pair<std::vector<double>, double> miss_curve(const nb::dict& arrays,
+                                                  const std::vector<double>& sizes,
+                                                  std::size_t samples_max, std::uint64_t seed) {
+  const sim::Trace trace = trace_of(arrays);
+  const nb::gil_scoped_release released;
+  MissCurve curve(samples_max, seed);
+  for (sim::Request request = 0; request < trace.size(); ++request) {
+    for (const sim::Block block : trace.prompt_of(request)) curve.look(block);
+    const auto all = trace.all_of(request);
+    for (std::size_t at = all.size(); at-- > 0;) curve.use(all[at]);
+  }
+  std::vector<double> shares;
+  for (const double size : sizes) shares.push_back(curve.share_within(size));
+  return {shares, curve.sampled_share()};
 }
 
 nb::dict Simulation::counts() const {
@@ -263,6 +280,8 @@ nb::list Simulation::bins() const {
 
 void bind_simulation(nb::module_& module) {
   module.attr("SIM_INSTANCES_MAX") = sim::INSTANCES_MAX;
+  module.def("miss_curve", &miss_curve, nb::arg("arrays"), nb::arg("sizes"), nb::arg("samples_max"),
+             nb::arg("seed"), "Shares of a trace's blocks that LRU caches of these sizes find.");
   nb::class_<Simulation>(module, "Simulation")
       .def(nb::init<const nb::dict&, nb::dict>(), nb::arg("options"), nb::arg("arrays"))
       .def("run", &Simulation::run, nb::arg("requests"))

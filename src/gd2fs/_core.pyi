@@ -709,6 +709,14 @@ class DiskReader:
 
 SIM_INSTANCES_MAX: int
 
+def miss_curve(
+    arrays: dict[str, Any], sizes: Sequence[float], samples_max: int, seed: int
+) -> tuple[list[float], float]:
+    """Shares of a trace's blocks that LRU caches of these sizes find, and the share followed.
+
+    ``arrays`` as for ``Simulation``; sizes are blocks; at most ``samples_max`` blocks are followed.
+    """
+
 class Simulation:
     """A trace that is played to a fleet, see ``gd2fs.sim``.
 

@@ -105,6 +105,10 @@ def sim(arguments: Sequence[str]) -> int:
         from gd2fs.sim.calibrate_command import calibrate_with
 
         return calibrate_with(arguments[1:])
+    if arguments[:1] == ["curve"]:
+        from gd2fs.sim.curve_command import curve_with
+
+        return curve_with(arguments[1:])
     return sim_app(args=list(arguments), prog_name="gd2fs sim", standalone_mode=False) or 0
 
 
@@ -136,7 +140,8 @@ def _sim(
     """Replay a trace: what would be found cached, and how quick it would be.
 
     Compares private caches with GD2FS, which has as many blocks as all of them. `gd2fs sim sweep`
-    does so over many sizes at once, `gd2fs sim calibrate` finds the rates of an engine.
+    does so over many settings, `gd2fs sim curve` tells what caches of all sizes find, and
+    `gd2fs sim calibrate` finds the rates of an engine.
     """
     setting = Setting(
         topology="shared" if topology == BOTH else topology,
@@ -238,6 +243,7 @@ def _write(
 def apps_below() -> dict[str, typer.Typer]:
     """Commands that begin with `gd2fs sim` and a word of their own."""
     from gd2fs.sim.calibrate_command import calibrate_app
+    from gd2fs.sim.curve_command import curve_app
     from gd2fs.sim.sweep_command import sweep_app
 
-    return {"sweep": sweep_app, "calibrate": calibrate_app}
+    return {"sweep": sweep_app, "curve": curve_app, "calibrate": calibrate_app}
