@@ -7,6 +7,7 @@ import re
 import statistics
 import textwrap
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_the_median_function_is_short():
     ]
 
     assert statistics.median(lengths) <= FUNCTION_LINES_MEDIAN_MAX
+
+
+def test_no_two_test_modules_have_one_name():
+    """Those of a package have its name before theirs; of the others Python loads only one."""
+    alone = [path for path in TESTS if not (ROOT / path.parent / "__init__.py").exists()]
+    counts = Counter(path.name for path in alone if path.name.startswith("test_"))
+
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
