@@ -24,10 +24,18 @@ std::uint64_t score_hash(const NodeId& id, std::string_view name, std::uint64_t 
   return XXH3_64bits(text.data(), id.size() + name.size() + sizeof chunk);
 }
 
-double score(const PlacedNode& node, std::string_view name, std::uint64_t chunk) {
+/// Hashes that lie farther apart have scores that lie apart, whatever is lost in rounding.
+constexpr std::uint64_t NEAR = 1 << 10;
+
+/// As much of the hash as a double holds.
+std::uint64_t top_of(const PlacedNode& node, std::string_view name, std::uint64_t chunk) {
+  return score_hash(node.id, name, chunk) >> 11;
+}
+
+double score(const PlacedNode& node, std::uint64_t top) {
   if (node.weight == 0) return 0;  // owns nothing while any other node is there
-  const auto top = static_cast<double>(score_hash(node.id, name, chunk) >> 11);
-  const double u = (top + 0.5) * 0x1p-53;  // in (0, 1): the logarithm is finite and negative
+  // In (0, 1): the logarithm is finite and negative.
+  const double u = (static_cast<double>(top) + 0.5) * 0x1p-53;
   return -static_cast<double>(node.weight) / std::log(u);
 }
 
@@ -45,7 +53,7 @@ std::vector<std::uint32_t> placement_order(std::span<const PlacedNode> nodes, st
                                            std::uint64_t chunk, std::size_t count) {
   std::vector<double> scores;
   scores.reserve(nodes.size());
-  for (const PlacedNode& node : nodes) scores.push_back(score(node, name, chunk));
+  for (const PlacedNode& node : nodes) scores.push_back(score(node, top_of(node, name, chunk)));
   std::vector<std::uint32_t> order(nodes.size());
   std::iota(order.begin(), order.end(), 0u);
   count = std::min(count, order.size());
@@ -64,11 +72,17 @@ std::uint32_t placement_first(std::span<const PlacedNode> nodes, std::string_vie
   if (nodes.size() == 1) return 0;
   std::uint32_t best = 0;
   double best_score = -1;
+  std::uint64_t best_top = 0;
   for (std::uint32_t at = 0; at < nodes.size(); ++at) {
-    const double here = score(nodes[at], name, chunk);
+    const std::uint64_t top = top_of(nodes[at], name, chunk);
+    // Most need no logarithm: less of a hash with no more of a weight is a lower score.
+    const bool is_no_heavier = nodes[at].weight != 0 && nodes[at].weight <= nodes[best].weight;
+    if (is_no_heavier && top + NEAR < best_top) continue;
+    const double here = score(nodes[at], top);
     if (here > best_score || (here == best_score && nodes[at].id < nodes[best].id)) {
       best = at;
       best_score = here;
+      best_top = top;
     }
   }
   return best;

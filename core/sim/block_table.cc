@@ -41,7 +41,7 @@ void BlockTable::grow() {
   const std::vector<Place> old = std::exchange(places_, {});
   places_.resize(old.empty() ? PLACES_MIN : old.size() * 2);
   shift_ = 64;
-  for (std::size_t count = places_.size(); count > 1; count /= 2) --shift_;
+  for (std::size_t rows = places_.size() / ROW; rows > 1; rows /= 2) --shift_;
   size_ = 0;
   for (const Place& each : old)
     if (each.slot != NO_SLOT) insert(each.block, each.slot);

@@ -27,13 +27,17 @@ class BlockTable {
   std::size_t size() const noexcept { return size_; }
 
  private:
+  static constexpr std::uint32_t ROW = 8;
+
   struct Place {
     Block block = 0;
     std::uint32_t slot = NO_SLOT;
   };
 
+  /// Eight blocks in a row, as a prompt has them, lie in one line of the processor's cache.
   std::size_t home(Block block) const noexcept {
-    return static_cast<std::size_t>((block * 0x9E3779B97F4A7C15ull) >> shift_);
+    const std::uint64_t row = (std::uint64_t{block / ROW} * 0x9E3779B97F4A7C15ull) >> shift_;
+    return static_cast<std::size_t>(row) * ROW + block % ROW;
   }
   std::size_t next(std::size_t at) const noexcept { return (at + 1) & (places_.size() - 1); }
   void grow();

@@ -144,3 +144,17 @@ TEST_CASE("how many copies there are is a matter of the namespace") {
   CHECK(placement.replicas(page_name("kv", "/tmp")) == 3);
   CHECK(placement.replicas("/other/file") == 2);
 }
+
+TEST_CASE("the first of many nodes of all weights is the first of their order") {
+  std::vector<PlacedNode> nodes;
+  for (std::uint32_t at = 0; at < 60; ++at)
+    nodes.push_back({node_id("node-" + std::to_string(at)), at % 7 == 3 ? 0 : 1 + at * at % 5});
+  std::size_t differing = 0;
+  for (std::uint64_t chunk = 0; chunk < 20'000; ++chunk) {
+    const std::string name = "/n/f" + std::to_string(chunk);
+    differing +=
+        placement_first(nodes, name, chunk) != placement_order(nodes, name, chunk, 1)[0] ? 1 : 0;
+  }
+
+  CHECK(differing == 0);
+}
