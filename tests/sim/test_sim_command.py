@@ -116,6 +116,9 @@ def test_prices_come_to_a_cost_of_a_million_tokens(made, tmp_path):
         (["made:requests=9", "--engine", "wrong"], "no engine that is known"),
         (["made:requests=9", "--goal", "1"], "`--goal` is about time"),
         (["made:requests=9", "--prices", "none.json"], "cannot read none.json"),
+        (["made:requests=9", "--seed", "-1"], "`--seed` is -1"),
+        (["made:requests=9", "--node-nic", "-1"], "`--node-nic` is -1"),
+        (["made:requests=9", "--cache-blocks", "9" * 30], "`--cache-blocks` is 999"),
         (["made:requests=9", "--kill-node", "1"], "`--kill-node` is `1`"),
     ],
 )

@@ -17,6 +17,8 @@ from gd2fs.errors import InvalidRequest
 from gd2fs.plan.geometry import Geometry
 from gd2fs.plan.models import KNOWN
 
+COUNT_MAX = (1 << 31) - 1  # of anything that an engine has
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
@@ -51,6 +53,11 @@ class Rates:
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value >= 0):
                 raise InvalidRequest(f"`{name}` of an engine is {value:g}", hint="give 0 or more")
+        for name in ("chunk_tokens", "requests_max", "tokens_max"):
+            if getattr(self, name) > COUNT_MAX:
+                raise InvalidRequest(
+                    f"`{name}` of an engine is {getattr(self, name)}", hint=f"{COUNT_MAX} at most"
+                )
         if self.requests_max and not (self.token_s or self.prompt_s):
             raise InvalidRequest(
                 "an engine computes prompts in no time", hint="give `token_s` or `prompt_s`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +12,15 @@ from gd2fs.sim.engine import INSTANT, Rates
 from gd2fs.sim.fleet import TOPOLOGIES, UNLIMITED, Fleet, Store
 
 BOTH = "both"
+MOST = {  # as the core can count them
+    "cache_blocks": 1 << 40,
+    "disk_blocks": 1 << 40,
+    "device_blocks": 1 << 40,
+    "workers": 1 << 30,
+    "seed": 1 << 62,
+    "node_gbit": 1e9,
+    "engine_gbit": 1e9,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +60,11 @@ class Setting:
         if self.topology not in TOPOLOGIES:
             known = f"one of {', '.join((*TOPOLOGIES, BOTH))}"
             raise InvalidRequest(f"`--topology` is `{self.topology}`", hint=known)
-        for name in ("cache_blocks", "disk_blocks", "device_blocks", "workers"):
-            if getattr(self, name) < 0:
-                option = "--" + name.replace("_", "-")
-                raise InvalidRequest(f"`{option}` is {getattr(self, name)}", hint="give 0 or more")
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and 0 <= value <= most):
+                option = "--" + name.replace("_gbit", "-nic").replace("_", "-")
+                raise InvalidRequest(f"`{option}` is {value}", hint=f"give 0 to {most:g}")
 
     @property
     def is_shared(self) -> bool:
