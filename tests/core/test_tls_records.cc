@@ -218,7 +218,7 @@ TEST_CASE("records of nothing are passed over, a few of them in a row") {
 TEST_CASE("keys that are renewed with every record cost no answer") {
   RecordForger forger(*shelf().server);
   forger.greet();
-  for (int round = 0; round < 500; ++round) {
+  for (std::size_t round = 0; round < 500; ++round) {
     for (std::size_t count = 0; count < 1 + round % NOTES_MAX; ++count)
       REQUIRE(forger.update_keys(false));
     REQUIRE(forger.send(Written::application, RecordForger::question()));
