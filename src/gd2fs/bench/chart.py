@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gd2fs.bench.measures import percentile
+from gd2fs.drawing import BLUE, GREY, INK, drawing, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,18 +17,8 @@ if TYPE_CHECKING:
     from gd2fs.bench.load import Played
     from gd2fs.bench.measures import Pair
 
-GREY, BLUE, INK = "#9a9a94", "#1f6fb2", "#2b2b2b"
 LABELS = ("A: private caches", "B: GD2FS")
 FILE_NAME = "topology.png"
-STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-}
 
 
 def write_chart(pair: Pair, instances: int, folder: Path) -> Path:
@@ -42,30 +32,19 @@ def write_chart(pair: Pair, instances: int, folder: Path) -> Path:
 
 def chart_svg(pair: Pair, instances: int) -> str:
     """The same picture as a text that a page can hold."""
-    text = io.StringIO()
     with _drawn(pair, instances) as figure:
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+        return svg_of(figure)
 
 
 @contextmanager
 def _drawn(pair: Pair, instances: int) -> Iterator[Figure]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.6), layout="constrained")
+    with drawing(2, 2, height=7.6) as (figure, axes):
         _draw_ttft_by_turn(axes[0][0], pair)
         _draw_ttft_shares(axes[0][1], pair)
         _draw_computed(axes[1][0], pair)
         _draw_progress(axes[1][1], pair)
         figure.suptitle(_heading(pair, instances), x=0.01, ha="left", fontsize=12, weight="bold")
-        try:
-            yield figure
-        finally:
-            pyplot.close(figure)
+        yield figure
 
 
 def _heading(pair: Pair, instances: int) -> str:

@@ -2,79 +2,38 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from gd2fs.drawing import BLUE, GREY, INK, drawing, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gd2fs.sim.playing import Played
 
-COLOURS = {"private": "#9a9a94", "shared": "#1f6fb2"}
+COLOURS = {"private": GREY, "shared": BLUE}
 TIERS = (
     ("device", "#d9a441", "device"),
-    ("host", "#9a9a94", "own host memory"),
-    ("memory", "#1f6fb2", "GD2FS, memory"),
+    ("host", GREY, "own host memory"),
+    ("memory", BLUE, "GD2FS, memory"),
     ("disk", "#7fb2dd", "GD2FS, NVMe"),
 )
-INK = "#2b2b2b"
-STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "svg.hashsalt": "gd2fs",  # the same run makes the same page
-}
 
 
 def charts_svg(played: Sequence[Played], figures: Sequence[dict[str, Any]]) -> str:
     """Hits by tier and over time; with engines that take time also first tokens and load."""
     has_times = not played[0].fleet.engine.is_instant
     rows = 2 if has_times else 1
-    with Drawing(rows, 2, height=3.8 * rows) as (figure, axes):
+    with drawing(rows, 2, height=3.8 * rows) as (figure, axes):
         _draw_tiers(axes[0][0], figures)
         _draw_hits_over_time(axes[0][1], played)
         if has_times:
             _draw_first_tokens(axes[1][0], played)
             _draw_busy(axes[1][1], played)
         return svg_of(figure)
-
-
-class Drawing:
-    """A figure and its axes, as rows and columns; closed at the end."""
-
-    def __init__(self, rows: int, columns: int, *, height: float) -> None:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
-        self._pyplot = pyplot
-        self._context = pyplot.rc_context(STYLE)
-        self._context.__enter__()
-        self._figure, self._axes = pyplot.subplots(
-            rows, columns, figsize=(11, height), layout="constrained", squeeze=False
-        )
-
-    def __enter__(self) -> tuple[Any, Any]:
-        return self._figure, self._axes
-
-    def __exit__(self, *of_error: object) -> None:
-        self._pyplot.close(self._figure)
-        self._context.__exit__(None, None, None)
-
-
-def svg_of(figure: Any) -> str:
-    """The picture as text."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def _draw_tiers(axes: Axes, figures: Sequence[dict[str, Any]]) -> None:

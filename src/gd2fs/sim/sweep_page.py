@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gd2fs.sim.chart import COLOURS, INK, Drawing, svg_of
-from gd2fs.sim.page import details, table, write_document
+from gd2fs.document import details, table, write_document
+from gd2fs.drawing import INK, drawing, svg_of
+from gd2fs.sim.chart import COLOURS
 from gd2fs.sim.sweep import pareto
 from gd2fs.sim.sweep_command import points_of
 
@@ -24,7 +25,6 @@ def write_sweep_page(
     title = f"{len(runs):,} settings: {first} against {second}"
     heads = ("", *(name.replace("_", " ") for name in varied), "blocks found", first, second)
     parts = [
-        f"<h1>{title}</h1>",
         _chart(runs, places, best, measures),
         table("Those that nothing beats in both", heads, _rows(runs, places, best, varied)),
         table("All", heads, _rows(runs, places, range(len(runs)), varied)),
@@ -56,7 +56,7 @@ def _chart(
     best: Sequence[int],
     measures: Any,
 ) -> str:
-    with Drawing(1, 1, height=6.0) as (figure, axes):
+    with drawing(1, 1, height=6.0) as (figure, axes):
         area = axes[0][0]
         for topology, colour in COLOURS.items():
             own = [at for at, run in enumerate(runs) if run["topology"] == topology]

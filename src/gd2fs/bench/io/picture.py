@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gd2fs.bench.chart import BLUE, GREY, INK, STYLE
 from gd2fs.bench.io.latency import histogram
 from gd2fs.bench.io.report import SMALL_BYTES
 from gd2fs.bench.io.run import Outcome, Row
+from gd2fs.drawing import BLUE, GREY, INK, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,30 +22,17 @@ PEER_COLOURS = (GREY, "#c9c9c3", "#6d6d68", "#e3c08a")
 
 def draw(outcome: Outcome, file: Path) -> None:
     """Write the picture of ``outcome``."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     small = [row for row in outcome.rows if len(row.store.calls_ns) > 0 and _is_small(row)]
     panels = [_draw_ratios, *([_draw_latency] if small else [])]
     panels += [_draw_peers] if _has_peers(outcome) else []
     heights = [max(3, len(outcome.rows)), *([SMALL_ROWS] if small else [])]
     heights += [max(4, _bars(outcome) // 2)] if _has_peers(outcome) else []
-    with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots(
-            len(panels),
-            1,
-            figsize=(10, HEAD_INCHES + ROW_INCHES * sum(heights)),
-            height_ratios=heights,
-            layout="constrained",
-            squeeze=False,
-        )
+    height = HEAD_INCHES + ROW_INCHES * sum(heights)
+    with drawing(len(panels), 1, height=height, row_heights=heights) as (figure, axes):
         for panel, each in zip(panels, axes[:, 0], strict=True):
             panel(each, outcome)
         figure.suptitle(_heading(outcome), x=0.01, ha="left", fontsize=12, weight="bold")
         figure.savefig(file, dpi=150)
-        pyplot.close(figure)
 
 
 def _heading(outcome: Outcome) -> str:
