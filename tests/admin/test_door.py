@@ -221,8 +221,8 @@ def test_what_stops_being_http_is_ended_counted_and_not_logged(server, caplog, a
         scanner.sendall(b"no length of a chunk\r\n" * 9)
         assert is_ended(scanner)
 
-    assert refused(server)["bad_request"] == 1
     assert eventually(lambda: server.connections == 0) and not caplog.records
+    assert refused(server)["bad_request"] == 1
 
 
 def test_what_is_no_http_is_counted_and_not_logged(server, caplog):

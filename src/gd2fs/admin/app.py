@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from gd2fs import metrics
 from gd2fs.admin.advice_desk import AdviceDesk, advice_routes
-from gd2fs.admin.body import TooLong
+from gd2fs.admin.body import EndedEarly, TooLong
 from gd2fs.admin.guard import AdminGuard, NotAllowed, NotProven, caller_of, visible_to
 from gd2fs.admin.refusals import Refusals
 from gd2fs.errors import GD2FSError, InvalidRequest
@@ -89,7 +89,8 @@ def fault_handlers(refusals: Refusals) -> dict[Any, Any]:
         return _fault(403, str(fault))
 
     async def invalid(_: Request, fault: InvalidRequest) -> Response:
-        refusals.add("bad_request")
+        if not isinstance(fault, EndedEarly):  # who ended it has counted why
+            refusals.add("bad_request")
         return _fault(413 if isinstance(fault, TooLong) else 400, str(fault), fault.hint)
 
     async def unavailable(_: Request, fault: GD2FSError) -> Response:

@@ -16,12 +16,17 @@ class TooLong(InvalidRequest):
     """A body of more bytes than its route takes."""
 
 
+class EndedEarly(InvalidRequest):
+    """The connection is gone in the middle of a body: nobody is left to be refused."""
+
+
 async def body_of(request: Request, kind: type[T], *, bytes_max: int) -> T:
     """The body as ``kind``, whose fields are all that may stand in it.
 
     Raises:
         TooLong: It has more than ``bytes_max`` bytes. The rest is not read.
-        InvalidRequest: It is no such JSON, or ended early.
+        EndedEarly: It was not all there when the connection ended.
+        InvalidRequest: It is no such JSON.
     """
     text = await _text_of(request, bytes_max)
     fields = ", ".join(each.name for each in msgspec.structs.fields(kind))
@@ -54,5 +59,5 @@ async def _text_of(request: Request, bytes_max: int) -> bytes:
             if len(text) > bytes_max:
                 raise TooLong(f"the body has more than {bytes_max} bytes", hint="send less at once")
     except ClientDisconnect as cause:
-        raise InvalidRequest("the body ended early", hint="send all of it") from cause
+        raise EndedEarly("the body ended early", hint="send all of it") from cause
     return bytes(text)
