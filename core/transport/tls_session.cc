@@ -13,9 +13,9 @@ namespace {
 constexpr std::size_t SHAKE_BYTES = 4 * KiB;  // received at once before the other side is known
 // One batch is sealed, then sent, while it is in the processor's cache; likewise the other way. The
 // more in one call, the fewer calls and wakings; but what the kernel does not take is kept.
-constexpr std::size_t OUT_BATCH_BYTES = 16 * CONTENT_BYTES_MAX;
+constexpr std::size_t OUT_BATCH_BYTES = 64 * CONTENT_BYTES_MAX;
 constexpr std::size_t IN_BATCH_BYTES = 64 * CONTENT_BYTES_MAX;
-constexpr std::size_t BATCH_RECORDS_MAX = 32;  // when they are short
+constexpr std::size_t BATCH_RECORDS_MAX = 80;  // when they are short
 constexpr std::size_t OUT_BYTES = OUT_BATCH_BYTES + (BATCH_RECORDS_MAX + 1) * OVERHEAD_BYTES + 64;
 constexpr std::size_t IN_BYTES = IN_BATCH_BYTES + 2 * (HEAD_BYTES + SEALED_BYTES_MAX);
 // A piece of memory this long begins a record of its own, so that the other side can open it into
