@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import signal
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +18,7 @@ from gd2fs.cli.kubernetes import (
     KubernetesOption,
 )
 from gd2fs.cli.log import JSON, error_as_json, log_to_stderr
+from gd2fs.cli.signals import Signals
 from gd2fs.cli.target import ClusterOption
 from gd2fs.config import (
     LEASE_S_DEFAULT,
@@ -307,7 +306,8 @@ def options_of(command: Callable[..., object]) -> dict[str, type]:
 
 
 def _run(config: NodeConfig) -> None:
-    is_ended = _end_on_signals()
+    signals = Signals()
+    is_ended = signals.is_ended
     try:
         started = Node.start(config, is_traceable=False, is_ended=is_ended)
     except GD2FSError:
@@ -315,7 +315,7 @@ def _run(config: NodeConfig) -> None:
             return
         raise
     with started as node:
-        signal.signal(signal.SIGHUP, lambda *_: node.reload())
+        signals.on_reload = node.reload
         print(_ready_line(node), flush=True)
         while not is_ended.wait(LOOK_S) and not node.provider.is_over.is_set():
             pass
@@ -323,14 +323,6 @@ def _run(config: NodeConfig) -> None:
             raise Unavailable(node.provider.fault, hint="")
         if node.provider.is_over.is_set():
             print(f"left name={shlex.quote(node.name)}: all is handed over", flush=True)
-
-
-def _end_on_signals() -> threading.Event:
-    is_ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: is_ended.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
-    return is_ended
 
 
 def _ready_line(node: Node) -> str:
