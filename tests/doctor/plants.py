@@ -160,6 +160,16 @@ def gpu_driver(machine: WellMachine) -> None:
     machine.write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE")
 
 
+def peer_module(machine: WellMachine) -> None:
+    machine.write("/sys/module/nvidia_peermem/initstate", "live")
+
+
+def open_driver(machine: WellMachine) -> None:
+    gpu_driver(machine)
+    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86"
+    machine.write("/proc/driver/nvidia/version", text)
+
+
 def token(text: str, mode: int = 0o600) -> Callable[[WellMachine], None]:
     return lambda machine: machine.write("/etc/gd2fs/token", text, mode=mode)
 
@@ -359,7 +369,9 @@ PLANTS = [
     ),
     # RDMA
     Plant("RDMA devices", NOTE, infiniband),
+    Plant("UCX", NOTE, both(gpu_driver, peer_module, probe(libraries={}))),
     Plant("GPUDirect", NOTE, gpu_driver),
+    Plant("GPUDirect", NOTE, both(open_driver, sysctl("kernel.osrelease", "5.10.0-35-amd64"))),
     # kernel
     Plant("kernel", ERROR, sysctl("kernel.osrelease", "4.18.0-553.el8")),
     Plant("kernel", WARNING, sysctl("kernel.osrelease", "5.4.0-150-generic")),
@@ -497,5 +509,4 @@ ELSEWHERE = {  # planted in test_plants_of_certificates, test_doctor_cluster and
     *("file", "users", "TLS key", "certificate", "names in the certificate"),
     *("nodes", "versions", "list of nodes", "epoch", "clocks", "replicas", "memory of nodes"),
     *("arenas", "MTU of nodes", "rules of nodes", "kernels"),
-    "UCX",  # says what it means, and is never at fault
 }

@@ -9,8 +9,11 @@ from doctor.plants import (
     both,
     config,
     files,
+    gpu_driver,
     mounts,
     one_queue,
+    open_driver,
+    peer_module,
     probe,
     sysctl,
     tenants,
@@ -61,6 +64,17 @@ def no_configuration(machine: WellMachine) -> None:
     machine.options = {}
 
 
+def untold_nodes(machine: WellMachine) -> None:
+    """As of a virtual machine with several root complexes."""
+    machine.link(0, "/sys/devices/pci0001:00/0001:00:00.0")
+    machine.write("/sys/devices/pci0001:00/0001:00:00.0/numa_node", "-1")
+
+
+def dma_buf(machine: WellMachine) -> None:
+    open_driver(machine)
+    machine.write("/proc/sys/kernel/osrelease", "6.1.0-31-amd64")
+
+
 RIGHT = {
     "a NIC of a container": virtual_nic,
     "a pod does not see how its host reserves pages": pod,
@@ -86,6 +100,9 @@ RIGHT = {
     ],
     "nobody knows whether the clock is kept": probe(is_synchronised=None),
     "no configuration": no_configuration,
+    "nobody knows which processor a NIC is at": untold_nodes,
+    "a GPU's memory by dma-buf": dma_buf,
+    "a GPU's memory by nvidia_peermem": both(gpu_driver, peer_module),
 }
 
 

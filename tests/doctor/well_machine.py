@@ -101,6 +101,7 @@ class PlantedProbes:
         self.direct = ""
         self.rooms: dict[str, Room] = {}
         self.is_synchronised: bool | None = True
+        self.libraries = {"ucp": "libucp.so.0"}
         self.packages = {"sglang": "0.5.23", "vllm": "0.32.0"}
         self.user_number = 0
 
@@ -118,7 +119,7 @@ class PlantedProbes:
         return self.is_synchronised
 
     def library(self, name: str) -> str:
-        return ""
+        return self.libraries.get(name, "")
 
     def package(self, name: str) -> str:
         return self.packages.get(name, "")
@@ -176,7 +177,9 @@ class WellMachine:
         for queue in range(8):
             self.write(f"{folder}/queues/rx-{queue}/rps_cpus", "0")
         self.write(f"{device}/numa_node", "0")
+        self.write(f"{device}/class", "0x020000")
         self.symlink(f"{folder}/device", device)
+        self.symlink(f"/sys/bus/pci/devices/{device.rsplit('/', 1)[1]}", device)
 
     def write(self, path: str, text: str, *, mode: int = 0o644) -> None:
         """Put a file there."""

@@ -27,6 +27,7 @@ from gd2fs.cli import (
     status,
     token,
     top,
+    topology,
     transfer,
     why,
 )
@@ -59,6 +60,7 @@ GROUPS = (
     config,
     token,
     doctor,
+    topology,
     plan,
     bench,
 )

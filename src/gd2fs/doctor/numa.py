@@ -11,12 +11,11 @@ from gd2fs.doctor.machine import Machine, as_set
 from gd2fs.doctor.memory import POOL, is_swappable
 from gd2fs.doctor.subject import Subject
 from gd2fs.sizes import format_bytes
+from gd2fs.topology import Distance, Gpu, Nic, distance, read_topology
+from gd2fs.topology.affinity import names_above
 
 NODES = "/sys/devices/system/node"
-PCI = "/sys/bus/pci/devices"
 UNEVEN = 2  # times as much memory on one node as on another
-GPU_CLASSES = ("0x0300", "0x0302", "0x1200")  # display, 3D, accelerators
-GPU_VENDORS = ("0x10de", "0x1002", "0x8086")
 
 
 def node_names(machine: Machine) -> list[str]:
@@ -113,45 +112,21 @@ def near_memory(subject: Subject) -> Iterator[Finding]:
 def near_gpu(subject: Subject) -> Iterator[Finding]:
     """Each GPU has a NIC on its own processor."""
     machine = subject.machine
-    nics = [each for each in links_for(machine, subject.wanted.hosts) if each.device]
-    for name in _gpus(machine):
-        gpu = machine.real(f"{PCI}/{name}")
-        near = max(nics, key=lambda nic: _shared(gpu, nic.device), default=None)
-        if near is None:
-            continue
-        node = machine.number(f"{PCI}/{name}/numa_node")
-        is_far = node is not None and node >= 0 and near.numa_node not in (-1, node)
-        way = "its own switch" if _shared(gpu, near.device) > 2 else "its processor"
-        if is_far and _shared(gpu, near.device) < 2:
-            yield warning(
-                f"GPU {name} is at NUMA node {node}, the nearest NIC, {near.name}, at "
-                f"{near.numa_node}",
-                "put a NIC into a slot of that processor, or name the near one in `dp`: "
-                "`nvidia-smi topo -m`",
-            )
-        else:
-            yield ok(f"GPU {name}: {near.name} is at {way}")
+    links = {each.name for each in links_for(machine, subject.wanted.hosts)}
+    topology = read_topology(machine.root)
+    nics = [nic for nic in topology.nics if links & names_above(nic)]
+    for gpu in topology.gpus:
+        for nic in topology.nearest_nics(gpu, 1, among=nics):
+            yield _near_or_far(gpu, nic)
 
 
-def _gpus(machine: Machine) -> list[str]:
-    return [
-        name
-        for name in machine.names(PCI)
-        if machine.text(f"{PCI}/{name}/class")[:6] in GPU_CLASSES
-        and machine.text(f"{PCI}/{name}/vendor") in GPU_VENDORS
-    ]
-
-
-def _shared(one: str, other: str) -> int:
-    """How many steps of /sys/devices/pciDDDD:BB/… two devices share: 1 is the root complex."""
-    steps = zip(_steps(one), _steps(other), strict=False)
-    count = 0
-    for left, right in steps:
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-def _steps(device: str) -> list[str]:
-    return [part for part in device.split("/") if ":" in part]
+def _near_or_far(gpu: Gpu, nic: Nic) -> Finding:
+    between = distance(gpu.place, nic.place)
+    nodes = (gpu.place.numa_node, nic.place.numa_node)
+    name, gpu_name = " ".join(nic.names), f"GPU {gpu.place.address}"
+    if between is Distance.SYS and min(nodes) >= 0:  # else the machine does not tell
+        return warning(
+            f"{gpu_name} is at NUMA node {nodes[0]}, the nearest NIC, {name}, at {nodes[1]}",
+            "put a NIC into a slot of that processor; `gd2fs topology` shows what is where",
+        )
+    return ok(f"{gpu_name}: {name} is near ({between.word}, {between.meaning})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gd2fs.doctor.check import check
@@ -10,6 +11,10 @@ from gd2fs.doctor.machine import Machine
 from gd2fs.doctor.subject import Subject
 
 FOLDER = "/sys/class/infiniband"
+DRIVER = "/proc/driver/nvidia/version"
+PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
+OPEN_DRIVER = "Open Kernel Module"
+DMABUF_KERNEL = (5, 12)
 WHY = (
     "this version moves bytes over shared memory, Unix sockets and TCP; of RDMA it makes no use yet"
 )
@@ -40,25 +45,40 @@ def _ports(machine: Machine, name: str) -> Iterator[Finding]:
 
 @check("UCX", WHY)
 def ucx(subject: Subject) -> Iterator[Finding]:
-    """There or not, and what that means."""
+    """The library that drives RDMA devices, where there are some."""
     library = subject.machine.probes.library("ucp")
+    devices_here = subject.machine.names(FOLDER)
     if library:
-        yield ok(f"{library} is here; not used by this version")
+        yield ok(f"{library} is here")
+    elif devices_here:
+        yield note(
+            f"{' and '.join(devices_here)} could move bytes, and UCX is not here: TCP is used",
+            "`apt install libucx0 ibverbs-providers`, or what this system has of UCX 1.13 or newer",
+        )
     else:
-        yield ok("not here, and not needed by this version")
+        yield ok("not here, and not needed: there is no RDMA device")
 
 
-@check("GPUDirect", WHY)
+@check("GPUDirect", "without a way from the NIC to a GPU's memory, bytes pass through host memory")
 def peer_memory(subject: Subject) -> Iterator[Finding]:
-    """The kernel's module for NICs that read a GPU's memory."""
+    """The kernel lets NICs read and write a GPU's memory."""
     machine = subject.machine
-    has_gpu = machine.exists("/proc/driver/nvidia/version")
-    if not has_gpu or not machine.names(FOLDER):
+    driver = machine.text(DRIVER)
+    if not driver or not machine.names(FOLDER):
         return
-    loaded = [
-        name for name in ("nvidia_peermem", "nv_peer_mem") if machine.exists(f"/sys/module/{name}")
-    ]
+    loaded = [name for name in PEER_MODULES if machine.exists(f"/sys/module/{name}")]
     if loaded:
-        yield ok(f"{loaded[0]} is loaded; not used by this version")
+        yield ok(f"{loaded[0]} is loaded")
+    elif OPEN_DRIVER in driver and _kernel(machine) >= DMABUF_KERNEL:
+        yield ok("by dma-buf: NVIDIA's open kernel modules on a kernel that has it")
     else:
-        yield note("no nvidia_peermem; not needed by this version", "`modprobe nvidia_peermem`")
+        yield note(
+            "no nvidia_peermem, and no dma-buf of NVIDIA's open kernel modules",
+            "`modprobe nvidia_peermem`; or install the driver's open kernel modules",
+        )
+
+
+def _kernel(machine: Machine) -> tuple[int, int]:
+    """Major and minor of its version; 0, 0 where it is not told."""
+    numbers = re.match(r"(\d+)\.(\d+)", machine.sysctl("kernel.osrelease"))
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
