@@ -1,5 +1,6 @@
 // Module: gd2fs._core, the native half of the Python package.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,6 +9,7 @@
 #include "../core/limits.h"
 #include "../core/name.h"
 #include "../core/placement.h"
+#include "../core/transport/interface.h"
 #include "call.h"
 #include "fault.h"
 #include "modules.h"
@@ -39,7 +41,17 @@ std::vector<std::uint32_t> order_of(const std::vector<std::string>& names,
   return placement_order(nodes, text_of(name), chunk, count);
 }
 
+/// Name and address of each interface that is up, but for loopback.
+std::vector<std::pair<std::string, std::string>> addresses() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const tcp::Interface& each : tcp::interfaces())
+    out.emplace_back(each.name, tcp::host_text(each.address));
+  return out;
+}
+
 void bind_names(nb::module_& module) {
+  module.def("interface_addresses", &addresses,
+             "(interface, address) of this machine, but for loopback, of those that are up.");
   module.def(
       "path_fault", [](nb::bytes path) { return path_fault(text_of(path)); }, nb::arg("path"),
       "What is wrong with this path, or an empty text.");

@@ -44,6 +44,9 @@ def key_fault(key: bytes) -> str:
 def node_id(node_name: str) -> bytes:
     """The 16 bytes that placement hashes for a node of this name."""
 
+def interface_addresses() -> list[tuple[str, str]]:
+    """Interface and address, of each interface of this machine that is up, but for loopback."""
+
 def placement_order(
     names: Sequence[str], weights: Sequence[int], name: bytes, chunk: int, count: int
 ) -> list[int]:

@@ -58,6 +58,9 @@ class Client:
         dp: The client's own addresses, ``tcp://LOCAL_IP,...``, all used at once. One that this
             machine does not have now is used once it has. Default: ``GD2FS_DPADDR``, else the
             system's choice.
+        device: A GPU that its bytes are for: an index, a PCI address or a UUID. Where ``dp`` names
+            no address, those of its nearest NICs are used. Default: ``GD2FS_DEVICE``.
+        device_nics: How many of them; 0: all, as without a device. Default: ``GD2FS_DEVICE_NICS``.
         io_threads: Threads that move bytes, 1 to 64.
         streams: Connections to each node, 1 to 64; at least one for each address of ``dp``.
         timeout_s: Deadline of a call that names none.
@@ -92,6 +95,8 @@ class Client:
         *,
         cluster: str | None = None,
         dp: str | Sequence[str] | None = None,
+        device: int | str | None = None,
+        device_nics: int | None = None,
         io_threads: int | None = None,
         streams: int | None = None,
         timeout_s: float | None = None,
@@ -111,6 +116,8 @@ class Client:
                 cp,
                 cluster=cluster,
                 dp=dp,
+                device=device,
+                device_nics=device_nics,
                 io_threads=io_threads,
                 streams=streams,
                 timeout_s=timeout_s,

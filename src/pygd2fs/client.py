@@ -43,7 +43,8 @@ class Client:
     Args:
         cpaddr: ``gd2fs://HOST:7527,gd2fs://HOST2:7527``; scheme and port may be left out.
         dpaddr: ``tcp://LOCAL_IP,tcp://LOCAL_IP2``: this machine's own addresses to use, all at
-            once; empty: ``GD2FS_DPADDR``, else the system's choice.
+            once; empty: ``GD2FS_DPADDR``, else those of the ``GD2FS_DEVICE_NICS`` NICs that are
+            nearest to the GPU ``GD2FS_DEVICE``, else the system's choice.
         cluster: Its name.
         iothreads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``, else 2.
         memthreads: Accepted for compatibility; checksums are made where the bytes are moved.

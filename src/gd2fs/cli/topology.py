@@ -35,7 +35,8 @@ def topology(
 ) -> None:
     """Show GPUs and NICs of this machine, how far apart they are, and which are nearest.
 
-    Distances are in the words of `nvidia-smi topo -m`.
+    Distances are in the words of `nvidia-smi topo -m`. A client that is given a GPU uses its
+    nearest NICs when GD2FS_DEVICE_NICS says how many.
     """
     from gd2fs.topology import read_topology
 

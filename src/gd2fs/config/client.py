@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from gd2fs.address import parse_cp, parse_dp
 from gd2fs.config.access import Access, tls_of, token_of
+from gd2fs.config.affinity import near_device
 from gd2fs.config.cluster import check_cluster, cluster_name
 from gd2fs.config.numbers import check_count, count_in, number_in
 from gd2fs.config.sockets import (
@@ -85,6 +86,8 @@ def client_config(
     *,
     cluster: str | None = None,
     dp: str | Sequence[str] | None = None,
+    device: int | str | None = None,
+    device_nics: int | None = None,
     io_threads: int | None = None,
     streams: int | None = None,
     timeout_s: float | None = None,
@@ -101,7 +104,8 @@ def client_config(
     ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
     ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``,
     and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the
-    environment says.
+    environment says. ``device`` and ``device_nics`` (``GD2FS_DEVICE``, ``GD2FS_DEVICE_NICS``) give
+    the local addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -116,7 +120,8 @@ def client_config(
     return ClientConfig(
         cp=parse_cp(cp),
         cluster=cluster_name(cluster, environment),
-        dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp),
+        dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp)
+        or near_device(device, device_nics, environment),
         io_threads=count_in(environment, "GD2FS_IOTHREADS", 2)
         if io_threads is None
         else io_threads,

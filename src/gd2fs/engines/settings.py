@@ -21,6 +21,9 @@ class StoreSettings:
         cp: Nodes to ask first, ``gd2fs://HOST:PORT,…``. Default: ``GD2FS_CPADDR``.
         cluster: The cluster's name. Default: ``GD2FS_CLUSTER``.
         dp: Local addresses to use. Default: ``GD2FS_DPADDR``.
+        device: GPU whose nearest NICs are used where ``dp`` names none: an index, a PCI address or
+            a UUID. Default: the one that the engine's process computes on, else ``GD2FS_DEVICE``.
+        device_nics: How many of them; 0: all. Default: ``GD2FS_DEVICE_NICS``.
         transport: ``auto``, ``shm``, ``unix`` or ``tcp``. Default: ``GD2FS_TRANSPORT``.
         io_threads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``.
         streams: Connections to each node. Default: ``GD2FS_STREAMS``.
@@ -39,6 +42,8 @@ class StoreSettings:
     cp: str | None = None
     cluster: str | None = None
     dp: str | None = None
+    device: str | None = None
+    device_nics: int | None = None
     transport: str | None = None
     io_threads: int | None = None
     streams: int | None = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gd2fs.client import Client
 from gd2fs.engines.counts import CountsBoard
+from gd2fs.engines.device import current_device
 from gd2fs.engines.gate import LoadGate
 from gd2fs.engines.settings import StoreSettings
 from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
@@ -337,6 +338,8 @@ def client_of(settings: StoreSettings) -> Client:
         settings.cp,
         cluster=settings.cluster,
         dp=settings.dp,
+        device=current_device() if settings.device is None else settings.device,
+        device_nics=settings.device_nics,
         io_threads=settings.io_threads,
         streams=settings.streams,
         timeout_s=CONNECT_S,

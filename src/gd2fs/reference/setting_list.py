@@ -32,6 +32,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "GD2FS_CPADDR": "nodes to ask first, `gd2fs://ADDR:PORT,…`",
     "GD2FS_CLUSTER": "the cluster's name",
     "GD2FS_DPADDR": "the client's own addresses, `tcp://ADDR,…`: streams leave from each in turn",
+    "GD2FS_DEVICE": "a GPU that the client's bytes are for: an index, a PCI address or a UUID",
+    "GD2FS_DEVICE_NICS": "use so many NICs that are nearest to it, where no address is named; 0",
     "GD2FS_STREAMS": "connections to each node, 1 to 64; 2",
     "GD2FS_IOTHREADS": "threads that move bytes, 1 to 64; 2",
     "GD2FS_MEMTHREADS": "taken for compatibility, 1 to 64; 1",
