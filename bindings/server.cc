@@ -16,6 +16,7 @@
 #include "../core/placement.h"
 #include "fault.h"
 #include "gil.h"
+#include "key_trace.h"
 #include "modules.h"
 #include "signals.h"
 #include "tally.h"
@@ -276,6 +277,16 @@ class BoundServer {
   nb::dict tally() const { return tally_dict(running()->tally()); }
   nb::tuple take_slow() { return slow_tuple(running()->take_slow()); }
   void set_slow(std::uint32_t limit_ms) { running()->set_slow(limit_ms); }
+
+  void begin_key_trace(const nb::bytes& key, const std::string& name_space) {
+    serve::KeyTrace::Naming naming = naming_of(key, name_space);
+    running()->key_trace().begin(std::move(naming));
+  }
+  nb::tuple take_key_trace(std::size_t entries_max) {
+    return taken_tuple(running()->key_trace().take(entries_max));
+  }
+  bool is_key_trace_on() const { return running()->key_trace().is_on(); }
+  void end_key_trace() { running()->key_trace().end(); }
 
   void apply_map(std::uint64_t epoch, const std::vector<Member>& nodes, std::uint8_t replicas,
                  const std::vector<Replicas>& namespaces, bool is_gap) {
@@ -611,6 +622,10 @@ void bind_server(nb::module_& module) {
       .def("tally", &BoundServer::tally)
       .def("take_slow", &BoundServer::take_slow)
       .def("set_slow", &BoundServer::set_slow, nb::arg("limit_ms"))
+      .def("begin_key_trace", &BoundServer::begin_key_trace, nb::arg("key"), nb::arg("namespace"))
+      .def("take_key_trace", &BoundServer::take_key_trace, nb::arg("entries_max"))
+      .def("is_key_trace_on", &BoundServer::is_key_trace_on)
+      .def("end_key_trace", &BoundServer::end_key_trace)
       .def("apply_map", &BoundServer::apply_map, nb::arg("epoch"), nb::arg("nodes"), nb::kw_only(),
            nb::arg("replicas") = 1, nb::arg("namespaces") = std::vector<Replicas>{},
            nb::arg("is_gap") = false)

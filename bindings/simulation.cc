@@ -137,6 +137,8 @@ sim::Trace trace_of(const nb::dict& arrays) {
   trace.blocks = array_of<std::uint32_t>(arrays, "blocks");
   trace.session = array_of<std::uint32_t>(arrays, "session");
   trace.instance = array_of<std::int32_t>(arrays, "instance");
+  trace.node = array_of<std::uint16_t>(arrays, "node");
+  trace.node_count = get<std::uint32_t>(arrays, "node_count");
   trace.block_tokens = get<std::uint32_t>(arrays, "block_tokens");
   trace.block_count = get<std::uint32_t>(arrays, "block_count");
   const std::size_t count = trace.size();
@@ -144,13 +146,15 @@ sim::Trace trace_of(const nb::dict& arrays) {
                         trace.first_block.size() == count + 1 &&
                         trace.prompt_blocks.size() == count && trace.session.size() == count &&
                         (trace.instance.empty() || trace.instance.size() == count) &&
+                        (trace.node.empty() || trace.node.size() == count) &&
                         trace.first_block.back() <= trace.blocks.size() && count < sim::NO_REQUEST;
   if (!is_whole) refuse("the arrays of a trace do not fit each other");
   for (std::size_t at = 0; at < count; ++at) {
     const bool is_sound =
         trace.first_block[at] <= trace.first_block[at + 1] &&
         trace.prompt_blocks[at] <= trace.first_block[at + 1] - trace.first_block[at] &&
-        (trace.instance.empty() || trace.instance[at] >= 0);
+        (trace.instance.empty() || trace.instance[at] >= 0) &&
+        (trace.node.empty() || trace.node[at] < trace.node_count);
     if (!is_sound) refuse("request " + std::to_string(at) + " of a trace has no sound blocks");
   }
   for (const sim::Block block : trace.blocks)

@@ -113,4 +113,8 @@ inline constexpr std::size_t QUESTIONS_MAX = 256;          // that wait for whoe
 inline constexpr std::size_t DEPARTURES_DEFAULT = 65'536;  // that a node remembers, 4 MiB of them
 inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;   // that have rules of their own
 
+// Recordings of what is asked.
+inline constexpr std::size_t KEY_TRACE_BYTES_MAX = 64 * MiB;  // until somebody takes it
+inline constexpr std::int64_t KEY_TRACE_SILENCE_MS = 10'000;  // then nobody records any more
+
 }  // namespace gd2fs

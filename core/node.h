@@ -11,6 +11,7 @@
 #include "desk.h"
 #include "holds.h"
 #include "judge.h"
+#include "key_trace.h"
 #include "peers.h"
 #include "placement.h"
 #include "record.h"
@@ -92,6 +93,7 @@ struct Node {
   Counters counters;
   Tallies tallies;
   SlowRequests slow;
+  KeyTrace key_trace;
   Strangers strangers;
   TokenBook tokens;
   const TokenSourceRef own_token;  // what it shows to other nodes

@@ -87,7 +87,11 @@ ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* view
     const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
     wire::encode_data(out.head, request_, flags, table, consumed);
   }
-  if (is_over) end(out.tail, Status::ok);
+  if (is_over) {
+    end(out.tail, Status::ok);
+    if (node.key_trace.is_on()) [[unlikely]]
+      node.key_trace.note(body_.head.op, [this](KeyTrace::Batch& batch) { note_keys(batch); });
+  }
   return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
 }
 
@@ -348,6 +352,20 @@ void ReadJob::count_rest(Status status) {
     const std::string_view name = body_.items[at].name;
     const bool is_valid = is_valid_name(name, is_page);
     tally_->miss(is_valid ? tally_->of(name, is_page) : tally_->other(), Miss::timeout);
+  }
+}
+
+/// Ranges of one page are asked for side by side: the first stands for all.
+void ReadJob::note_keys(KeyTrace::Batch& batch) const {
+  for (std::size_t at = 0; at < answers_.size(); ++at) {
+    const wire::Item& item = body_.items[at];
+    const wire::ResponseItem& answer = answers_[at];
+    const bool is_hit = answer.status == Status::ok;
+    const bool is_later = (item.flags & wire::ITEM_RANGE) != 0 && item.offset != 0;
+    if (is_later || (!is_hit && answer.status != Status::miss)) continue;
+    batch.add(item.name, body_.head.op == wire::Op::get, item.chunk, item.tag,
+              is_hit ? answer.length : item.length,
+              is_hit ? KeyTrace::Outcome::hit : KeyTrace::Outcome::miss);
   }
 }
 

@@ -77,6 +77,7 @@ class ReadJob {
   void close_item(Node& node, Status status);
   void count(Node& node, Status status);
   void count_rest(Status status);
+  void note_keys(KeyTrace::Batch& batch) const;
 
   std::uint64_t request_;
   wire::Request body_;

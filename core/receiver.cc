@@ -30,6 +30,18 @@ void spoil(const Piece& piece, std::uint64_t at) {
   runs.front().front() ^= std::byte{1};
 }
 
+/// What was there already counts as stored: its use is as fresh.
+void note_keys(const Offer& offer, KeyTrace::Batch& batch) {
+  for (std::size_t at = 0; at < offer.items.size(); ++at) {
+    const Status status = offer.items[at].status;
+    if (status != Status::ok && status != Status::have) continue;
+    const wire::Item& item = offer.body.items[at];
+    const bool is_page = (item.flags & wire::ITEM_PAGE) != 0;
+    batch.add(item.name, is_page, item.chunk, is_page ? 0 : item.tag, item.length,
+              KeyTrace::Outcome::stored);
+  }
+}
+
 std::uint8_t replicas_of(std::uint32_t sink) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>(sink & 0xff, REPLICAS_MAX));
 }
@@ -269,6 +281,9 @@ void Receiver::let_go(Offer& offer, std::size_t index, Status status) {
 
 void Receiver::finish(Offer& offer, Replies& out) {
   offer.is_over = true;
+  if (node_.key_trace.is_on() && offer.body.head.priority != wire::PRIORITY_MOVE) [[unlikely]]
+    node_.key_trace.note(wire::Op::offer,
+                         [&offer](KeyTrace::Batch& batch) { note_keys(offer, batch); });
   encode_offer_response(offer, out.bytes);
   out.ends.push_back(offer.request);
   std::erase_if(offers_, [&](const OfferRef& each) { return each.get() == &offer; });

@@ -178,7 +178,10 @@ bool SmallRequest::step(Node& node, const wire::Item& item) {
 
 void SmallRequest::respond(Node& node, wire::Bytes& out) {
   switch (body_.head.op) {
-    case Op::exists: return wire::encode_exists_response(out, request_, present_);
+    case Op::exists:
+      if (node.key_trace.is_on()) [[unlikely]]
+        node.key_trace.note(Op::exists, [this](KeyTrace::Batch& batch) { note_keys(batch); });
+      return wire::encode_exists_response(out, request_, present_);
     case Op::meta: wire::encode_meta_response(out, request_, answers_, bodies_); break;
     case Op::list: return list(node, out);
     case Op::ping:
@@ -284,6 +287,16 @@ bool SmallRequest::is_present(Node& node, const wire::Item& item) const {
   bool is_cut = false;
   return is_path(item) && node.lease.is_good(boottime_ms()) &&
          node.records.meta(item.name, 0, 0, 0, body, is_cut).status == Status::ok;
+}
+
+/// Of pages: whether there is a file says nothing of its bytes.
+void SmallRequest::note_keys(KeyTrace::Batch& batch) const {
+  for (std::size_t at = 0; at < present_.size(); ++at) {
+    const wire::Item& item = body_.items[at];
+    if (!is_page(item) || !is_valid_name(item.name, true)) continue;
+    batch.add(item.name, true, 0, 0, 0,
+              present_[at] ? KeyTrace::Outcome::hit : KeyTrace::Outcome::miss);
+  }
 }
 
 /// One RESPONSE carries the segments of all items: the later ones get what room is left. False: it

@@ -64,6 +64,7 @@ class SmallRequest {
   wire::ResponseItem drop(Node& node, const wire::Item& item);
   bool is_present(Node& node, const wire::Item& item) const;
   bool is_page_present(Node& node, const wire::Item& item) const;
+  void note_keys(KeyTrace::Batch& batch) const;
   bool meta(Node& node, const wire::Item& item);
   void list(Node& node, wire::Bytes& out);
   void drain(Node& node, wire::Bytes& out);

@@ -248,6 +248,7 @@ ServerCounts Server::counts() const { return state_->node.counts(); }
 ServerTally Server::tally() const { return state_->node.tally(); }
 serve::SlowRequests::Taken Server::take_slow() { return state_->node.slow.take(); }
 void Server::set_slow(std::uint32_t limit_ms) { state_->node.slow.set_limit(limit_ms); }
+serve::KeyTrace& Server::key_trace() { return state_->node.key_trace; }
 
 void Server::apply_map(wire::Map map, bool is_gap) {
   if (!state_->node.take_map(std::move(map), is_gap)) return;

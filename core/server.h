@@ -15,6 +15,7 @@
 #include "desk.h"
 #include "error.h"
 #include "judge.h"
+#include "key_trace.h"
 #include "peer_tally.h"
 #include "refusal.h"
 #include "restart.h"
@@ -115,6 +116,8 @@ class Server {
   serve::SlowRequests::Taken take_slow();
   /// From now on, what takes longer than so many milliseconds does. SLOW_MS at first.
   void set_slow(std::uint32_t limit_ms);
+  /// Where what is asked of this node can be recorded.
+  serve::KeyTrace& key_trace();
   /// What the former process had left.
   const Recovery& recovery() const;
 

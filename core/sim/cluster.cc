@@ -43,6 +43,11 @@ std::string Cluster::key_of(Block block) {
   return key;
 }
 
+void Cluster::settle(std::span<const Block> blocks, std::uint16_t node) {
+  if (orders_.empty() || order_length_ != 1) return;
+  for (const Block block : blocks) orders_[block] = node;
+}
+
 std::span<const std::uint16_t> Cluster::order_of(Block block) {
   static constexpr std::array<std::uint16_t, 1> ONLY{0};
   if (orders_.empty()) return ONLY;

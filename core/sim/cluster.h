@@ -46,6 +46,9 @@ class Cluster {
   /// The page that stands for a block: 16 hexadecimal digits.
   static std::string key_of(Block block);
 
+  /// These lie on that node, whatever placement says. Only where each has one copy.
+  void settle(std::span<const Block> blocks, std::uint16_t node);
+
   struct Found {
     std::uint32_t node = 0;
     Where where = Where::nowhere;

@@ -20,6 +20,7 @@ Fleet::Fleet(const FleetOptions& options, const Trace& trace)
       found_(trace.size()) {
   if (options_.store)
     store_ = std::make_unique<Cluster>(*options_.store, trace.block_count, options.block_bytes);
+  settle_blocks();
   instances_.reserve(options.instances);
   for (std::uint32_t at = 0; at < options.instances; ++at) {
     instances_.push_back({Engine(options_.engine, trace_), PrivateCache(options.device_blocks),
@@ -31,6 +32,13 @@ Fleet::Fleet(const FleetOptions& options, const Trace& trace)
     done_s_.resize(trace.size());
   }
   if (options_.workers != 0) link_turns();
+}
+
+/// Of a trace that was recorded: where it was, as long as there are as many nodes.
+void Fleet::settle_blocks() {
+  if (store_ == nullptr || trace_.node_count != store_->nodes().size()) return;
+  for (Request request = 0; request < trace_.node.size(); ++request)
+    store_->settle(trace_.all_of(request), trace_.node[request]);
 }
 
 void Fleet::link_turns() {

@@ -103,6 +103,7 @@ class Fleet {
     }
   };
 
+  void settle_blocks();
   void link_turns();
   void step();
   void expect(double at_s, Kind kind, std::uint32_t target, std::uint32_t version = 0);

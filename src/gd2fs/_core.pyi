@@ -501,6 +501,29 @@ class Server:
     def set_slow(self, limit_ms: int) -> None:
         """From now on, what takes so many milliseconds is slow; a second at first."""
 
+    def begin_key_trace(self, key: bytes, namespace: str) -> None:
+        """Note what is asked from now on, in place of any recording before.
+
+        Args:
+            key: 16 random bytes, by which names become numbers.
+            namespace: Only this one; empty: all.
+
+    def begin_key_trace(self, key: bytes, namespace: str) -> None:
+        """Note what is asked from now on, in place of any recording before. ``key``: 16 random
+        bytes, by which names become numbers. ``namespace``: only this one; empty: all. Raises
+        InvalidRequest for another key, Closed after ``stop``."""
+
+    def take_key_trace(self, entries_max: int) -> tuple[bytes, bool, int]:
+        """Whole batches that were noted, of 16 bytes an entry; are there more; and how many keys
+        there was no room for since the beginning. A recording ends when nobody takes for 10 s.
+        Raises Closed after ``stop``."""
+
+    def is_key_trace_on(self) -> bool:
+        """Is what is asked noted now? Raises Closed after ``stop``."""
+
+    def end_key_trace(self) -> None:
+        """Note nothing more, and forget what was not taken. Raises Closed after ``stop``."""
+
     def apply_map(
         self,
         epoch: int,

@@ -16,7 +16,7 @@ from gd2fs.outcome import Status, check, error_of
 if TYPE_CHECKING:
     from gd2fs import _core
 
-REPORT = "report"  # the request that takes no more than the right to read everywhere
+FOR_READERS = ("report",)  # these take no more than the right to read everywhere
 
 
 def why(
@@ -45,17 +45,17 @@ def ask_settings(
     core: _core.Client, request: Mapping[str, object], node: str, deadline: Deadline
 ) -> Steps[Sequence[NodeReply]]:
     """What every node says to a request about its settings; only one, when ``node`` names it."""
-    text = json.dumps(request).encode()  # core/rights.cc compares that of a report byte by byte
+    text = json.dumps(request).encode()  # core/rights.cc compares those for readers byte by byte
     call = yield partial(
         core.ask_nodes, text, is_about_settings=True, only=node, timeout_ms=deadline.left_ms()
     )
     check(call, "settings")
     if _is_denied(call):
-        is_report = request.get("do") == REPORT
+        asked = request.get("do")
+        right = "read" if asked in FOR_READERS else "admin"
         raise InvalidRequest(
-            f"{'report' if is_report else 'settings'}: denied by every node",
-            hint=f"it takes a token with the right `{'read' if is_report else 'admin'}` in all "
-            "namespaces",
+            f"{asked if asked in (*FOR_READERS, 'trace') else 'settings'}: denied by every node",
+            hint=f"it takes a token with the right `{right}` in all namespaces",
         )
     return [node_reply(*each) for each in call.replies]
 

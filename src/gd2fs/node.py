@@ -19,6 +19,7 @@ from gd2fs.admin.refusals import Refusals
 from gd2fs.client import Client
 from gd2fs.config import NodeConfig, client_config, is_loopback
 from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.key_trace.desk import TraceDesk
 from gd2fs.membership import host_of, parse_address
 from gd2fs.membership.identity import StateDirectory
 from gd2fs.membership.joining import Membership, membership_of
@@ -74,7 +75,11 @@ class Node:
             self.provider,
             rung=server.rung,
         )
-        questions: Questions = {"facts": facts, "report": reporter.report}
+        questions: Questions = {
+            "facts": lambda _: facts(),
+            "report": lambda _: reporter.report(),
+            "trace": TraceDesk(server).answer,
+        }
         self._desk = SettingsDesk(self.settings, server, questions)
         self._rule = (
             RuleThread(config.rule, load_rule(config.rule), server) if config.rule else None

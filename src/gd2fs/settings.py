@@ -2,8 +2,8 @@
 
 Requests come over the wire as JSON: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value":
 VALUE}``, where VALUE null takes a setting back. A change holds at once, and until the node ends.
-The same way go questions about the node itself: ``{"do": "facts"}`` (see node_facts), and
-``{"do": "report"}`` (see overview.report).
+The same way go questions about the node itself: ``{"do": "facts"}`` (see node_facts),
+``{"do": "report"}`` (see overview.report), and ``{"do": "trace"}`` (see key_trace.desk).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 POLL_MS = 500  # between two looks whether the node ends
 UNITS = ("_bytes_per_s", "_bytes", "_s")  # ends of the fields of NodeConfig
-Questions = Mapping[str, Callable[[], Mapping[str, Any]]]
+Questions = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
 NO_QUESTIONS: Questions = {}
 NAMES = {"move_bytes_per_s": "move_rate"}
 NO_OPTIONS = ("rules", "token", "tls", "is_traced")  # fields that are said in other words
@@ -189,7 +189,7 @@ class SettingsDesk:
     def __init__(
         self, settings: Settings, server: Server, others: Questions = NO_QUESTIONS
     ) -> None:
-        """``others``: what else is answered, by its word."""
+        """``others``: what else is answered, by its word; they are given the request."""
         self._settings = settings
         self._server = server
         self._others = others
@@ -228,7 +228,7 @@ def answer(settings: Settings, text: bytes, others: Questions = NO_QUESTIONS) ->
     except (ValueError, TypeError, KeyError) as cause:
         raise InvalidRequest("that is no request", hint='`{"do": "show"}` is one') from cause
     if isinstance(do, str) and do in others:
-        return others[do]()
+        return others[do](request)
     if do == "show":
         return {"settings": settings.show()}
     if do == "set" and isinstance(request.get("key"), str):

@@ -51,6 +51,14 @@ def is_of_another_site(request: Request) -> bool:
     return bool(origin) and origin.partition("://")[2] != request.headers.get("host")
 
 
+def refuse_other_sites(request: Request) -> None:
+    """Another site's page, open in an operator's browser, must not act in the operator's place."""
+    if not is_json(request):
+        raise InvalidRequest("the body is no JSON", hint="send `content-type: application/json`")
+    if is_of_another_site(request):
+        raise InvalidRequest("asked by another site's page", hint="use this node's own page")
+
+
 async def _text_of(request: Request, bytes_max: int) -> bytes:
     text = bytearray()
     try:

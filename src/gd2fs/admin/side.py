@@ -10,6 +10,7 @@ from gd2fs.admin.app import make_app
 from gd2fs.admin.guard import AdminGuard
 from gd2fs.admin.refusals import Refusals
 from gd2fs.admin.server import AdminServer
+from gd2fs.admin.trace_route import trace_routes
 from gd2fs.client import Client
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import InvalidRequest
@@ -59,7 +60,10 @@ class AdminSide:
             why_not_ready,
             self._advice,
             self._guard,
-            dashboard_routes(desk, connect, Page.load(), self._guard),
+            [
+                *dashboard_routes(desk, connect, Page.load(), self._guard),
+                *trace_routes(connect, self._guard),
+            ],
             tracer=tracer,
             refusals=refusals,
         )

@@ -28,6 +28,7 @@ from gd2fs.cli import (
     token,
     top,
     topology,
+    trace,
     transfer,
     why,
 )
@@ -55,6 +56,7 @@ GROUPS = (
     advise,
     status,
     top,
+    trace,
     why,
     cluster,
     config,

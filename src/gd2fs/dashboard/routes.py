@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gd2fs.admin.body import body_of, is_json, is_of_another_site
+from gd2fs.admin.body import body_of, refuse_other_sites
 from gd2fs.admin.guard import AdminGuard
 from gd2fs.client import Client
 from gd2fs.dashboard.page import Page
@@ -69,12 +69,12 @@ def dashboard_routes(
             return _settings(client, request.query_params.get("node", ""))
 
     async def change_config(request: Request) -> Response:
-        _refuse_other_sites(request)
+        refuse_other_sites(request)
         wanted = await body_of(request, Change, bytes_max=BODY_BYTES_MAX)
         return await run_in_threadpool(_change, connect, wanted)
 
     async def drain(request: Request) -> Response:
-        _refuse_other_sites(request)
+        refuse_other_sites(request)
         wanted = await body_of(request, Drain, bytes_max=BODY_BYTES_MAX)
         return await run_in_threadpool(_drain, connect, wanted)
 
@@ -85,14 +85,6 @@ def dashboard_routes(
         Route("/v1/config", guard.needs("admin", change_config), methods=["POST"]),
         Route("/v1/drain", guard.needs("admin", drain), methods=["POST"]),
     ]
-
-
-def _refuse_other_sites(request: Request) -> None:
-    """Another site's page, open in an operator's browser, must not act in the operator's place."""
-    if not is_json(request):
-        raise InvalidRequest("the body is no JSON", hint="send `content-type: application/json`")
-    if is_of_another_site(request):
-        raise InvalidRequest("asked by another site's page", hint="use this node's own page")
 
 
 def _settings(client: Client, node: str) -> Response:

@@ -5,7 +5,7 @@
 | Mooncake | ``timestamp`` in ms, ``input_length``, ``output_length``, ``hash_ids`` of 512 tokens |
 | Qwen-Bailian | the same, ``timestamp`` in s, blocks of 16; ``chat_id``, ``parent_chat_id`` |
 | GD2FS | a first line ``{"gd2fs_trace": 1, "block_tokens": N}``; ``timestamp`` in s; ``session``, |
-| | ``answer_ids`` and ``instance`` if they are known |
+| | ``answer_ids``, ``instance`` and ``node`` if they are known |
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Line(msgspec.Struct):
     session: int | None = None
     answer_ids: list[int] | None = None
     instance: int | None = None
+    node: str | None = None
 
 
 class Header(msgspec.Struct):
@@ -62,6 +63,8 @@ class _Columns:
     ids: array[int] = field(default_factory=lambda: array("q"))
     sessions: array[int] = field(default_factory=lambda: array("q"))
     instances: array[int] = field(default_factory=lambda: array("l"))
+    nodes: array[int] = field(default_factory=lambda: array("H"))
+    node_names: dict[str, int] = field(default_factory=dict)
     roots: dict[int, int] = field(default_factory=dict)  # chat -> its conversation's first
 
 
@@ -169,6 +172,9 @@ def _add(columns: _Columns, line: Line, scale: float) -> None:
         columns.sessions.append(line.session)
     if line.instance is not None:
         columns.instances.append(line.instance)
+    if line.node is not None:
+        number = columns.node_names.setdefault(line.node, len(columns.node_names))
+        columns.nodes.append(number)
 
 
 def _trace_of(name: str, columns: _Columns, block_tokens: int) -> Trace:
@@ -188,6 +194,7 @@ def _trace_of(name: str, columns: _Columns, block_tokens: int) -> Trace:
     else:
         full = np.minimum(inputs.astype(np.int64) // block_tokens, counts)
         sessions = sessions_of(full, first_block, blocks, block_count)
+    has_nodes = len(columns.nodes) == len(times)
     has_instances = len(columns.instances) == len(times)
     return Trace(
         name=name,
@@ -203,4 +210,6 @@ def _trace_of(name: str, columns: _Columns, block_tokens: int) -> Trace:
         instance=np.array(columns.instances if has_instances else [], np.int32)[
             order if has_instances else slice(None)
         ],
+        node=np.array(columns.nodes, np.uint16)[order] if has_nodes else np.empty(0, np.uint16),
+        node_count=len(columns.node_names) if has_nodes else 0,
     )

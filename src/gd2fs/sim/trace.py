@@ -23,10 +23,15 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.uint64]
 Choices = npt.NDArray[np.int32]
+Nodes = npt.NDArray[np.uint16]
 
 
 def _no_choices() -> Choices:
     return np.empty(0, np.int32)
+
+
+def _no_nodes() -> Nodes:
+    return np.empty(0, np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Trace:
         blocks: The blocks of all requests, one after the other.
         session: Equal numbers are one conversation.
         instance: That shall answer it; empty: a balancer decides.
+        node: That has its blocks, in a cluster of ``node_count``; empty: not known.
     """
 
     name: str
@@ -57,6 +63,8 @@ class Trace:
     blocks: Words
     session: Words
     instance: Choices = field(default_factory=_no_choices)
+    node: Nodes = field(default_factory=_no_nodes)
+    node_count: int = 0
 
     @property
     def requests(self) -> int:
@@ -86,6 +94,8 @@ class Trace:
             "blocks": self.blocks,
             "session": self.session,
             "instance": self.instance,
+            "node": self.node,
+            "node_count": self.node_count,
         }
 
     def facts(self) -> dict[str, Any]:
