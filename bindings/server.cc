@@ -189,7 +189,7 @@ class BoundServer {
               const std::vector<Member>& members, bool is_judged, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
               const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir,
-              const std::vector<Known>& tokens, const nb::dict& tls) {
+              const std::vector<Known>& tokens, const nb::dict& tls, bool is_spread) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -215,6 +215,7 @@ class BoundServer {
     if (move_bytes_per_s != 0) options.move_bytes_per_s = move_bytes_per_s;
     options.state_dir = std::move(state_dir);
     options.store.arena = *arena_options;
+    if (is_spread) options.store.numa = numa::read_machine();
     options.store.node_name = options.name;
     options.store.boot = boot;
     options.store.tier = tier_of(nvme, nvme_bytes_per_s, nvme_write, nvme_keep);
@@ -344,6 +345,18 @@ class BoundServer {
     const std::shared_ptr<Server> server = running();
     GilReleased released;
     server->set_nvme_rate(bytes_per_s);
+  }
+
+  nb::dict spread() const {
+    const numa::Spread spread = running()->spread();
+    nb::dict bytes;
+    for (const auto& [node, count] : spread.bytes) bytes[nb::int_(node)] = count;
+    nb::dict dict;
+    dict["bytes"] = bytes;
+    dict["fault"] = spread.fault;
+    dict["near_bytes"] = spread.near_bytes;
+    dict["far_bytes"] = spread.far_bytes;
+    return dict;
   }
 
   nb::list spaces() const {
@@ -592,25 +605,27 @@ class BoundServer {
 
 void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
-      .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
-                    const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
-                    const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
-                    const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                    std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
-                    const std::vector<Place>&, std::uint64_t, const std::string&,
-                    const std::string&, std::string, const std::vector<Known>&, const nb::dict&>(),
-           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
-           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
-           nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
-           nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
-           nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
-           nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
-           nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
-           nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
-           nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
-           nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
-           nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
-           nb::arg("tokens") = std::vector<Known>{}, nb::arg("tls") = nb::dict())
+      .def(
+          nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
+                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
+                   const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
+                   const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
+                   std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
+                   const std::vector<Place>&, std::uint64_t, const std::string&, const std::string&,
+                   std::string, const std::vector<Known>&, const nb::dict&, bool>(),
+          nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
+          nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
+          nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
+          nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
+          nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
+          nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
+          nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
+          nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
+          nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
+          nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
+          nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
+          nb::arg("tokens") = std::vector<Known>{}, nb::arg("tls") = nb::dict(),
+          nb::arg("is_spread") = false)
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
@@ -641,6 +656,7 @@ void bind_server(nb::module_& module) {
       .def("set_move_rate", &BoundServer::set_move_rate, nb::arg("bytes_per_s"))
       .def("set_nvme_rate", &BoundServer::set_nvme_rate, nb::arg("bytes_per_s"))
       .def("spaces", &BoundServer::spaces)
+      .def("spread", &BoundServer::spread)
       .def("departures", &BoundServer::departures)
       .def("next_question", &BoundServer::next_question, nb::arg("timeout_ms"))
       .def("answer", &BoundServer::answer, nb::arg("number"), nb::arg("text"))

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "limits.h"
+#include "numa.h"
 
 namespace gd2fs {
 
@@ -186,8 +187,10 @@ Result<Mapping> map_anonymous(std::size_t bytes, bool is_huge) {
   return Mapping{{at, bytes}, -1};
 }
 
-// Takes the room for the whole file now: a page that is missing later would be a SIGBUS.
-std::optional<Error> fill_file(int descriptor, const std::string& path, std::size_t bytes) {
+// Takes the room for the whole file now, at the nodes of its regions: a page that is missing later
+// would be a SIGBUS.
+std::optional<Error> fill_file(int descriptor, const ArenaOptions& options, std::size_t bytes) {
+  const std::string& path = options.path;
   struct stat now {};
   struct statfs disk {};
   if (fstat(descriptor, &now) != 0 || fstatfs(descriptor, &disk) != 0)
@@ -203,6 +206,13 @@ std::optional<Error> fill_file(int descriptor, const std::string& path, std::siz
   if (!is_hugetlbfs && held + free < bytes) return full;
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0)
     return system_fault("cannot make " + path + " longer", errno);
+  if (!options.nodes.empty()) {
+    // The nodes are kept with the open file, not with this mapping.
+    if (auto mapping = map_shared(descriptor, bytes, path)) {
+      static_cast<void>(numa::prefer(mapping->memory, options.region_bytes, options.nodes));
+      munmap(mapping->memory.data(), mapping->memory.size());
+    }
+  }
   if (fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0 || errno == EOPNOTSUPP)
     return std::nullopt;
   return errno == ENOSPC || errno == ENOMEM ? full
@@ -265,7 +275,8 @@ class ArenaFile {
   off_t first_bytes_ = 0;
 };
 
-Result<Mapping> map_file(const std::string& path, std::size_t bytes) {
+Result<Mapping> map_file(const ArenaOptions& options, std::size_t bytes) {
+  const std::string& path = options.path;
   ArenaFile file(path);
   const int descriptor = file.open();
   if (descriptor < 0) return open_fault(path, errno);
@@ -284,18 +295,18 @@ Result<Mapping> map_file(const std::string& path, std::size_t bytes) {
     return Error{"cannot use " + path + " as an arena: another node holds it",
                  "give each node a file of its own"};
   }
-  if (auto fault = fill_file(descriptor, path, bytes)) return *fault;
+  if (auto fault = fill_file(descriptor, options, bytes)) return *fault;
   auto mapping = map_shared(descriptor, bytes, path);
   if (mapping) file.release();
   return mapping;
 }
 
-Result<Mapping> map_rung(Rung rung, const std::string& path, std::size_t bytes) {
+Result<Mapping> map_rung(Rung rung, const ArenaOptions& options, std::size_t bytes) {
   switch (rung) {
     case Rung::hugetlb: return map_hugetlb(bytes);
     case Rung::memfd: return map_memfd(bytes);
     case Rung::thp: return map_anonymous(bytes, true);
-    case Rung::file: return map_file(path, bytes);
+    case Rung::file: return map_file(options, bytes);
     default: return map_anonymous(bytes, false);
   }
 }
@@ -324,12 +335,16 @@ Result<ArenaOptions> parse_arena(const std::string& text, std::size_t bytes) {
                "use `auto`, `hugetlb`, `memfd`, `thp`, `plain` or `file:PATH`"};
 }
 
+std::size_t Arena::whole_bytes(std::size_t bytes) noexcept {
+  return (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+}
+
 Result<Arena> Arena::open(const ArenaOptions& options) {
   if (options.bytes == 0 || options.bytes > ARENA_BYTES_MAX) {
     return Error{"cannot make an arena of " + size_text(options.bytes),
                  "ask for 2 MiB to " + size_text(ARENA_BYTES_MAX)};
   }
-  const std::size_t bytes = (options.bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+  const std::size_t bytes = whole_bytes(options.bytes);
   std::vector<Rung> rungs{options.rung};
   if (options.rung == Rung::automatic) {
     rungs = {Rung::hugetlb, Rung::thp, Rung::plain};
@@ -337,16 +352,19 @@ Result<Arena> Arena::open(const ArenaOptions& options) {
   }
   Error fault;
   for (const Rung rung : rungs) {
-    auto mapping = map_rung(rung, options.path, bytes);
+    auto mapping = map_rung(rung, options, bytes);
     if (!mapping) {
       fault = mapping.error();
       continue;
     }
     keep_private(mapping->memory);
+    std::string nodes_fault = numa::prefer(mapping->memory, options.region_bytes, options.nodes);
     Arena arena;
     arena.memory_ = mapping->memory;
     arena.rung_ = rung;
     arena.descriptor_ = mapping->descriptor;
+    arena.nodes_ = options.nodes;
+    arena.nodes_fault_ = std::move(nodes_fault);
     const bool is_memfd = rung == Rung::hugetlb || rung == Rung::memfd;
     arena.is_sealed_ = options.is_shared && is_memfd && seal(mapping->descriptor);
     return arena;
@@ -361,6 +379,8 @@ Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(rung_, other.rung_);
   std::swap(is_sealed_, other.is_sealed_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(nodes_, other.nodes_);
+  std::swap(nodes_fault_, other.nodes_fault_);
   return *this;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "error.h"
 
@@ -32,6 +33,9 @@ struct ArenaOptions {
   Rung rung = Rung::automatic;
   std::string path;  // rung file: a path on hugetlbfs, tmpfs or a disk; kept when the process ends
   bool is_shared = false;  // other processes may map it for reading, where the rung allows that
+  // NUMA nodes that pages are taken from, one for each `region_bytes`; none: as the system does.
+  std::vector<int> nodes{};
+  std::size_t region_bytes = 0;
 };
 
 /// Reads `auto`, `hugetlb`, `memfd`, `thp`, `plain` or `file:PATH`.
@@ -52,6 +56,13 @@ class Arena {
   /// Can its descriptor be given to readers?
   bool is_sealed() const noexcept { return is_sealed_; }
   int descriptor() const noexcept;  // -1 for anonymous memory
+  /// Of each region its NUMA node; empty: as the system does.
+  const std::vector<int>& nodes() const noexcept { return nodes_; }
+  /// Why pages are not taken from the nodes that were asked for; empty when they are.
+  const std::string& nodes_fault() const noexcept { return nodes_fault_; }
+
+  /// What so many bytes are rounded up to.
+  static std::size_t whole_bytes(std::size_t bytes) noexcept;
 
  private:
   Arena() = default;
@@ -59,6 +70,8 @@ class Arena {
   Rung rung_ = Rung::plain;
   bool is_sealed_ = false;
   int descriptor_ = -1;
+  std::vector<int> nodes_;
+  std::string nodes_fault_;
 };
 
 }  // namespace gd2fs

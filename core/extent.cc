@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "assertion.h"
 #include "region.h"
@@ -16,22 +17,22 @@ constexpr std::uint64_t REGION_BYTES_MIN = 1 * GiB;
 constexpr std::uint64_t REGIONS_MAX = 64;  // 16 GiB each at 1 TiB
 constexpr std::uint32_t PART_GRAINS_MAX = static_cast<std::uint32_t>(PART_BYTES_MAX / GRAIN_BYTES);
 
-std::uint64_t region_bytes_for(std::uint64_t end) {
+// Threads start at different regions, so that they seldom meet at a lock.
+std::size_t start_of_thread() noexcept {
+  const std::uint64_t id = std::hash<std::thread::id>{}(std::this_thread::get_id());
+  return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15u) >> 32);
+}
+
+}  // namespace
+
+std::uint64_t Allocator::region_bytes(std::uint64_t end) noexcept {
   const std::uint64_t count = std::clamp<std::uint64_t>(end / REGION_BYTES_MIN, 1, REGIONS_MAX);
   const std::uint64_t share = (end + count - 1) / count;
   return (share + PART_BYTES_MAX - 1) / PART_BYTES_MAX * PART_BYTES_MAX;
 }
 
-// Threads start at different regions, so that they seldom meet at a lock.
-std::size_t region_of_thread(std::size_t regions) {
-  const std::uint64_t id = std::hash<std::thread::id>{}(std::this_thread::get_id());
-  return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15u) >> 32) % regions;
-}
-
-}  // namespace
-
-Allocator::Allocator(std::uint64_t begin, std::uint64_t end)
-    : begin_(begin), region_bytes_(region_bytes_for(end)) {
+Allocator::Allocator(std::uint64_t begin, std::uint64_t end, RegionNodes nodes)
+    : begin_(begin), region_bytes_(region_bytes(end)), nodes_(std::move(nodes)) {
   GD2FS_ASSERT(begin < end && begin % GRAIN_BYTES == 0 && end % GRAIN_BYTES == 0);
   for (std::uint64_t base = 0; base < end; base += region_bytes_) {
     const std::uint64_t first = std::max(base, begin);
@@ -41,6 +42,47 @@ Allocator::Allocator(std::uint64_t begin, std::uint64_t end)
         std::make_unique<Region>(base / GRAIN_BYTES, first / GRAIN_BYTES, last / GRAIN_BYTES));
   }
   free_grains_ = (end - begin) / GRAIN_BYTES;
+  put_in_order();
+}
+
+void Allocator::put_in_order() {
+  GD2FS_ASSERT(nodes_.of_region.empty() || nodes_.of_region.size() == regions_.size());
+  std::vector<int> numbers = nodes_.of_region;
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (numbers.size() < 2) numbers = {0};
+  for (const int node : numbers) {
+    Order& order = orders_.emplace_back();
+    order.node = node;
+    for (std::size_t at = 0; at < regions_.size(); ++at) order.regions.push_back(at);
+    const auto is_own = [&](std::size_t at) {
+      return numbers.size() < 2 || nodes_.of_region[at] == node;
+    };
+    const auto far = std::stable_partition(order.regions.begin(), order.regions.end(), is_own);
+    order.near = static_cast<std::size_t>(far - order.regions.begin());
+  }
+}
+
+std::size_t Allocator::Way::at(std::size_t step) const noexcept {
+  const std::size_t far = order.regions.size() - order.near;
+  const std::size_t place = step < order.near ? (start + step) % order.near
+                                              : order.near + (start + step - order.near) % far;
+  return order.regions[place];
+}
+
+Allocator::Way Allocator::way_here() const {
+  const Order* order = &orders_.front();
+  if (orders_.size() > 1) {
+    const int node = nodes_.here();
+    for (const Order& each : orders_)
+      if (each.node == node) order = &each;
+  }
+  return {*order, start_of_thread() % regions_.size()};
+}
+
+void Allocator::note_taken(bool is_near, std::uint64_t grains) noexcept {
+  if (orders_.size() < 2) return;
+  (is_near ? near_grains_ : far_grains_).fetch_add(grains, std::memory_order_relaxed);
 }
 
 Allocator::~Allocator() = default;
@@ -66,14 +108,17 @@ bool Allocator::allocate(std::uint64_t bytes, std::vector<Extent>& out) {
 
 // Parts as long as any region has them; then half as long, down to one grain.
 std::uint64_t Allocator::take(std::uint64_t grains, std::vector<Extent>& out) {
-  const std::size_t start = region_of_thread(regions_.size());
+  const Way way = way_here();
   std::uint64_t taken = 0;
   const std::uint64_t part_max = std::min<std::uint64_t>(grains, PART_GRAINS_MAX);
   for (auto part = static_cast<std::uint32_t>(part_max); part > 0 && taken < grains; part /= 2) {
     for (std::size_t i = 0; i < regions_.size() && taken < grains; ++i) {
-      Region& region = *regions_[(start + i) % regions_.size()];
+      Region& region = *regions_[way.at(i)];
       const auto want = static_cast<std::uint32_t>(std::min<std::uint64_t>(part, grains - taken));
-      if (region.may_have(want)) taken += region.take(grains - taken, part, out);
+      if (!region.may_have(want)) continue;
+      const std::uint64_t got = region.take(grains - taken, part, out);
+      note_taken(i < way.order.near, got);
+      taken += got;
     }
   }
   return taken;
@@ -86,10 +131,10 @@ std::optional<Extent> Allocator::allocate_aligned(std::uint32_t bytes) {
   do {
     if (free < grains) return std::nullopt;
   } while (!free_grains_.compare_exchange_weak(free, free - grains));
-  const std::size_t start = region_of_thread(regions_.size());
+  const Way way = way_here();
   Extent extent;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
-    if (regions_[(start + i) % regions_.size()]->take_aligned(grains, extent)) return extent;
+    if (regions_[way.at(i)]->take_aligned(grains, extent)) return extent;
   }
   free_grains_ += grains;
   return std::nullopt;

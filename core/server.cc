@@ -145,7 +145,8 @@ Server::State::~State() {
 
 Result<bool> Server::State::listen() {
   for (std::size_t index = 0; index < node.options.threads; ++index) {
-    workers.push_back(std::make_unique<Worker>(node, janitor));
+    const numa::Node* near = numa::node_of_thread(node.options.store.numa, index);
+    workers.push_back(std::make_unique<Worker>(node, janitor, near));
   }
   auto listeners = listeners_at(node.options);
   if (!listeners) return listeners.error();
@@ -239,6 +240,7 @@ Server::~Server() = default;
 
 std::vector<std::string> Server::addresses() const { return state_->addresses; }
 std::vector<std::string> Server::absent() const { return state_->absent; }
+numa::Spread Server::spread() const { return state_->node.store->spread(); }
 std::string Server::rung_name() const { return state_->node.store->arena().rung_name(); }
 bool Server::is_sealed() const { return state_->node.store->arena().is_sealed(); }
 const std::string& Server::socket_name() const { return state_->socket_name; }

@@ -105,6 +105,8 @@ class Server {
   std::vector<std::string> addresses() const;  // what was bound, with real ports
   std::vector<std::string> absent() const;     // of them, those that the machine did not have
   std::string rung_name() const;
+  /// How its memory lies at NUMA nodes.
+  numa::Spread spread() const;
   /// May readers on this host map its arena?
   bool is_sealed() const;
   /// Of its Unix socket, without the zero byte in front; empty when it has none, and why.

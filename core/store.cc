@@ -43,6 +43,20 @@ std::uint64_t steady_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+namespace {
+
+/// The arena that is asked for, with the NUMA nodes of its regions.
+ArenaOptions arena_of(const StoreOptions& options) {
+  ArenaOptions arena = options.arena;
+  const std::size_t bytes = Arena::whole_bytes(arena.bytes);
+  arena.region_bytes = Allocator::region_bytes(bytes);
+  arena.nodes =
+      numa::nodes_of_regions(options.numa, (bytes + arena.region_bytes - 1) / arena.region_bytes);
+  return arena;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   const double below = options.evict_below, above = options.evict_above;
   if (!(below > 0 && below <= above && above <= 1)) {
@@ -50,7 +64,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
                      " do not follow each other between 0 and 1",
                  "set evict_below <= evict_above"};
   }
-  auto arena = Arena::open(options.arena);
+  auto arena = Arena::open(arena_of(options));
   if (!arena) return arena.error();
   auto store = std::make_unique<Store>(std::make_unique<State>(std::move(*arena), options));
   store->begin(options);
@@ -308,6 +322,18 @@ Store::Holding Store::holding_of(std::string_view name, bool is_page) {
     here.replicas = std::max(here.replicas, piece.replicas());
   });
   return here;
+}
+
+numa::Spread Store::spread() const {
+  const Arena& arena = state_->arena;
+  const std::size_t region = Allocator::region_bytes(arena.bytes());
+  std::map<int, std::uint64_t> bytes;
+  for (std::size_t at = 0; at < arena.nodes().size(); ++at)
+    bytes[arena.nodes()[at]] += std::min(region, arena.bytes() - at * region);
+  return {{bytes.begin(), bytes.end()},
+          arena.nodes_fault(),
+          state_->allocator.near_bytes(),
+          state_->allocator.far_bytes()};
 }
 
 const Departures& Store::departures() const { return state_->departures; }

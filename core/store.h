@@ -23,6 +23,7 @@
 #include "eviction/evicted.h"
 #include "eviction/space.h"
 #include "machine_start.h"
+#include "numa.h"
 #include "piece.h"
 #include "reattachment.h"
 #include "reserved.h"
@@ -42,6 +43,7 @@ struct StoreOptions {
   std::uint64_t boot = 0;
   std::size_t departures = DEPARTURES_DEFAULT;  // that are remembered
   MachineStart machine = MachineStart::now();
+  numa::Machine numa;  // whose nodes its memory is spread over; none: as the system does
   TierOptions tier;
 };
 
@@ -217,6 +219,8 @@ class Store {
   void stop_tier(std::chrono::milliseconds timeout);
 
   StoreCounts counts() const;
+  /// How its memory lies at NUMA nodes.
+  numa::Spread spread() const;
   /// What went for lack of room, by the policy of its namespace.
   EvictedByPolicy evicted() const;
   const Arena& arena() const;

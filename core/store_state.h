@@ -20,7 +20,7 @@ struct Store::State {
   State(Arena opened, const StoreOptions& options)
       : arena(std::move(opened)),
         account(arena.bytes(), arena.bytes() / FILLING_SHARE),
-        allocator(Ledger::front_bytes(arena.bytes()), arena.bytes()),
+        allocator(Ledger::front_bytes(arena.bytes()), arena.bytes(), {arena.nodes(), &numa::here}),
         ledger(arena.memory(), allocator, account),
         spaces(arena.bytes() / PINNED_SHARE),
         departures(options.departures),

@@ -21,9 +21,10 @@ constexpr std::uint64_t CONNECTION_ID_MIN = 1 << 16;
 
 }  // namespace
 
-Worker::Worker(Node& node, Janitor& janitor)
+Worker::Worker(Node& node, Janitor& janitor, const numa::Node* near)
     : node_(node),
       janitor_(janitor),
+      near_(near),
       tally_(node.tallies.open()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -48,7 +49,10 @@ void Worker::listen_on(tcp::Descriptor listener, Accepted accepted) {
 }
 
 void Worker::start() {
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::thread([this] {
+    if (near_ != nullptr) numa::run_on(*near_);
+    loop();
+  });
 }
 
 void Worker::stop() {

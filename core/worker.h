@@ -14,6 +14,7 @@
 #include "connection.h"
 #include "janitor.h"
 #include "node.h"
+#include "numa.h"
 #include "transport/tcp.h"
 
 namespace gd2fs::serve {
@@ -22,7 +23,8 @@ class Worker {
  public:
   using Accepted = std::function<void(tcp::Descriptor, tcp::Address)>;
 
-  Worker(Node& node, Janitor& janitor);
+  /// `near`: where its thread runs; nullptr: anywhere.
+  Worker(Node& node, Janitor& janitor, const numa::Node* near = nullptr);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -64,6 +66,7 @@ class Worker {
 
   Node& node_;
   Janitor& janitor_;
+  const numa::Node* near_;
   Tally& tally_;
   tcp::Descriptor epoll_, bell_;
   std::vector<std::byte> scratch_;

@@ -409,6 +409,7 @@ class Server:
             everything.
         tls: PEM files ``cert`` and ``key``, ``ca``, a ``name`` (texts), and
             ``are_clients_required``; without any of it TCP is not secured.
+        is_spread: Its memory is spread over the machine's NUMA nodes, and so are its threads.
 
     Raises:
         InvalidRequest: The arena, an address, a certificate or the log of records cannot be had.
@@ -446,6 +447,7 @@ class Server:
         state_dir: str = "",
         tokens: Sequence[tuple[str, bytes, str, Sequence[str]]] = ...,
         tls: Mapping[str, object] = ...,
+        is_spread: bool = False,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -577,6 +579,10 @@ class Server:
 
     def set_nvme_rate(self, bytes_per_s: int) -> None:
         """What is written to its disks takes at most from now on; 0: no limit."""
+
+    def spread(self) -> dict[str, Any]:
+        """How memory lies at NUMA nodes: ``bytes`` (by number; empty: one node, or not spread),
+        ``fault`` (why pages are not taken so), ``near_bytes`` and ``far_bytes`` taken so far."""
 
     def spaces(self) -> list[tuple[bytes, int, int, int, int, int]]:
         """Of each namespace with rules, and first of all others (without a name): bytes in memory,

@@ -27,6 +27,7 @@ from gd2fs.membership.provider import core_nodes
 from gd2fs.membership.state import ClusterMap, NodeState
 from gd2fs.metrics import NodeCollector
 from gd2fs.node_facts import node_facts
+from gd2fs.numa import tell_spread
 from gd2fs.nvme import disk_line
 from gd2fs.overview.report import Reporter
 from gd2fs.settings import Questions, Settings, SettingsDesk
@@ -74,6 +75,7 @@ class Node:
             server.tally,
             self.provider,
             rung=server.rung,
+            spread=server.spread,
         )
         questions: Questions = {
             "facts": lambda _: facts(),
@@ -248,6 +250,7 @@ class Node:
             tally=self.tally,
             why_not_ready=self.why_not_ready,
             admin_refused=refusals.counts,
+            spread=self._server.spread,
         )
 
     def _take_tokens(self, known: Sequence[KnownToken]) -> None:
@@ -328,7 +331,9 @@ def _server_of(
         state_dir=config.state_dir or "",
         tokens=[each.as_core() for each in known],
         tls=config.tls.native(),
+        is_spread=config.numa == "auto",
     )
+    tell_spread(server.spread())
     for line in recovery.lines(server.recovery(), config.arena):
         log.info("%s", line)
     if config.nvme.places:

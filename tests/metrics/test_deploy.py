@@ -175,6 +175,7 @@ def test_promtool_accepts_the_page_of_a_node(pages):
 
 # What explains other metrics, once these have said that there is something to explain.
 DETAILS = {
+    "gd2fs_numa_arena_bytes", "gd2fs_numa_taken_bytes",
     "gd2fs_cluster_nodes", "gd2fs_connections_accepted", "gd2fs_connections_refused",
     "gd2fs_departed_bytes", "gd2fs_strangers",
     "gd2fs_evicted_pieces", "gd2fs_expired_pieces", "gd2fs_leased_bytes", "gd2fs_leases",

@@ -56,6 +56,10 @@ ShmOption = Annotated[
     str,
     typer.Option(metavar="shared|off", help="May this user's processes map its memory to read?"),
 ]
+NumaOption = Annotated[
+    str,
+    typer.Option(metavar="auto|off", help="Spread memory and threads over NUMA nodes?"),
+]
 CongestionOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="How sockets share the network (or GD2FS_CONGESTION)"),
@@ -230,6 +234,7 @@ def serve(
     threads: Annotated[int, typer.Option(metavar="N", help="Threads that move bytes")] = 2,
     zero_copy: ZeroCopyOption = "auto",
     shm: ShmOption = "shared",
+    numa: NumaOption = "auto",
     congestion: CongestionOption = None,
     socket_buffer: SocketBufferOption = None,
     move_rate: MoveRateOption = "1GiB",

@@ -31,6 +31,7 @@ from gd2fs.membership import (
 from gd2fs.membership.etcd_link import EtcdSettings
 from gd2fs.membership.kubernetes_link import KubernetesSettings
 from gd2fs.membership.state import LEASE_S_MAX, WEIGHT_DEFAULT, WEIGHT_MAX
+from gd2fs.numa import NUMA
 from gd2fs.nvme import Nvme, parse_places
 from gd2fs.rules import RuleSet
 from gd2fs.sizes import parse_bytes
@@ -71,6 +72,7 @@ class NodeConfig:
     threads: int = 2
     zero_copy: str = "auto"
     shm: str = "shared"
+    numa: str = "auto"
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
     move_bytes_per_s: int = MOVE_RATE_DEFAULT
@@ -103,6 +105,8 @@ class NodeConfig:
             )
         if self.shm not in SHM_KINDS:
             raise InvalidRequest(f"`--shm` is `{self.shm}`", hint="`shared` or `off`")
+        if self.numa not in NUMA:
+            raise InvalidRequest(f"`--numa` is `{self.numa}`", hint="`auto` or `off`")
         for address in (*self.listen, *self.advertise, *([self.admin] if self.admin else [])):
             parse_address(address)
         if self.memory_bytes < MEMORY_BYTES_MIN:
@@ -152,6 +156,7 @@ class NodeConfig:
         threads: int,
         zero_copy: str,
         shm: str = "shared",
+        numa: str = "auto",
         congestion: str | None = None,
         socket_buffer: str | None = None,
         move_rate: str | None = None,
@@ -194,6 +199,7 @@ class NodeConfig:
             threads=threads,
             zero_copy=zero_copy,
             shm=shm,
+            numa=numa,
             congestion=congestion_of(congestion, environment),
             socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
             move_bytes_per_s=parse_bytes(move_rate) if move_rate else MOVE_RATE_DEFAULT,

@@ -43,6 +43,7 @@ class NodeCollector:
         labels: Of the node: ``name``, ``cluster``, ``rung``.
         why_not_ready: Empty while it serves.
         admin_refused: What its admin side has turned away, by reason.
+        spread: How its memory lies at NUMA nodes.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class NodeCollector:
         tally: Callable[[], Mapping[str, Any]],
         why_not_ready: Callable[[], str],
         admin_refused: Callable[[], Counts] = dict,
+        spread: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._counts = counts
         self._tally = tally
@@ -63,6 +65,7 @@ class NodeCollector:
         self._provider = provider
         self._why_not_ready = why_not_ready
         self._admin_refused = admin_refused
+        self._spread = spread
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric of the node."""
@@ -72,6 +75,7 @@ class NodeCollector:
         yield from _plain(counts)
         yield from _sorted_counts(counts)
         yield from _namespaces(self._spaces())
+        yield from _numa(self._spread())
         yield from details.families(self._tally())
         refused = {(reason,): count for reason, count in self._admin_refused().items()}
         yield details.labelled("gd2fs_admin_refused", refused)
@@ -110,6 +114,16 @@ def _sorted_counts(counts: Counts) -> Iterable[Metric]:
     if counts["nvme_bytes"]:
         errors = {(kind,): counts[f"nvme_{kind}_errors"] for kind in NVME_ERRORS}
         yield details.labelled("gd2fs_nvme_errors", errors)
+
+
+def _numa(spread: Mapping[str, Any]) -> Iterable[Metric]:
+    """Without series where memory lies at one node."""
+    shares = spread.get("bytes", {})
+    yield details.labelled(
+        "gd2fs_numa_arena_bytes", {(str(node),): size for node, size in shares.items()}
+    )
+    taken = {(where,): spread[f"{where}_bytes"] for where in ("near", "far") if shares}
+    yield details.labelled("gd2fs_numa_taken_bytes", taken)
 
 
 def _membership(provider: Provider, is_ready: bool) -> Iterable[Metric]:

@@ -15,6 +15,7 @@ from prometheus_client.core import (
 )
 
 WITH_NVME = "with `--nvme`"
+WITH_NUMA = "on machines of several NUMA nodes, but for `--numa off`"
 WITH_LEASES = "with leases (`--etcd`, `--kubernetes`)"
 KINDS = {
     "gauge": GaugeMetricFamily,
@@ -135,6 +136,19 @@ MEMORY = (
     ),
     *_counters(
         (("gd2fs_record_log_faults", "Writes to the log that failed", "record_log_faults"),)
+    ),
+    Family(
+        "gd2fs_numa_arena_bytes",
+        "Memory of the arena at each NUMA node",
+        labels=("numa_node",),
+        when=WITH_NUMA,
+    ),
+    Family(
+        "gd2fs_numa_taken_bytes",
+        "Memory taken for what was written: at the NUMA node of its thread (near), or not (far)",
+        "counter",
+        ("where",),
+        when=WITH_NUMA,
     ),
     Family(
         "gd2fs_evicted_pieces",

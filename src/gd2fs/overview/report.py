@@ -68,6 +68,7 @@ class Reporter:
         provider: Provider,
         *,
         rung: str,
+        spread: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._counts = counts
         self._spaces = spaces
@@ -75,6 +76,7 @@ class Reporter:
         self._tally = tally
         self._provider = provider
         self._rung = rung
+        self._spread = spread
         self._start_s = time.monotonic()
 
     def report(self) -> dict[str, Any]:
@@ -85,6 +87,7 @@ class Reporter:
             far apart. ``counts``: see COUNTS. ``namespaces``: of each that has rules, and first of
             all others without a name: bytes in memory, pinned, on disk, and both quotas.
             ``lookups`` and ``buckets``: see namespaces and latency.
+            ``numa``: how memory lies at NUMA nodes, as the native server says it.
             ``evictions``: groups of what went lately, the newest first.
         """
         counts, tally = self._counts(), self._tally()
@@ -92,6 +95,7 @@ class Reporter:
             "up_ms": round((time.monotonic() - self._start_s) * 1e3),
             "version": __version__,
             "rung": self._rung,
+            "numa": self._spread(),
             "state": self._provider.state().name.lower(),
             "not_ready": self._provider.why_not_ready(),
             "epoch": counts["epoch"],
