@@ -9,6 +9,7 @@
 #include "fault.h"
 #include "gil.h"
 #include "modules.h"
+#include "rdma.h"
 #include "signals.h"
 #include "tls.h"
 
@@ -17,6 +18,9 @@ namespace nb = nanobind;
 namespace gd2fs::bindings {
 
 namespace {
+
+/// Only looked at as a place.
+std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
 std::string_view text_of(const nb::bytes& text) { return {text.c_str(), text.size()}; }
 
@@ -62,7 +66,7 @@ class BoundClient {
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
               std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
               std::string congestion, std::size_t socket_buffer_bytes, const std::string& token,
-              const std::string& token_file, const nb::dict& tls) {
+              const std::string& token_file, const nb::dict& tls, const nb::dict& rdma) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
     ClientOptions options;
@@ -78,6 +82,7 @@ class BoundClient {
     options.sockets = {std::move(congestion), socket_buffer_bytes};
     options.token = token_of(token, token_file);
     options.tls = tls_of(tls);
+    options.rdma = rdma_of(rdma);
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -352,6 +357,24 @@ class BoundClient {
     });
   }
 
+  /// By its address: memory of a GPU has no buffer of Python's. The caller keeps it.
+  void register_memory(std::uintptr_t address, std::size_t bytes) {
+    Error fault;
+    {
+      GilReleased released;
+      client_->with([&](Client& client) { fault = client.register_memory({at(address), bytes}); });
+    }
+    if (!fault.message.empty()) raise(fault);
+  }
+  bool deregister_memory(std::uintptr_t address, std::size_t bytes) {
+    bool was_registered = false;
+    GilReleased released;
+    client_->with([&](Client& client) {
+      was_registered = client.deregister_memory({at(address), bytes});
+    });
+    return was_registered;
+  }
+
   int fileno() const {
     if (descriptor_ < 0) raise(FaultKind::closed, "the client is closed", "make a new client");
     return descriptor_;
@@ -497,8 +520,8 @@ void bind_views(nb::class_<BoundClient>& client) {
       .def("advise", &BoundClient::advise, nb::arg("path"), nb::arg("is_needed"),
            nb::arg("replicas"), nb::kw_only(), timeout_arg(), cookie_arg())
       .def("advise_memory", &BoundClient::advise_memory, nb::arg("path"), nb::arg("wish"),
-           nb::arg("offset"), nb::arg("length"), nb::kw_only(), nb::arg("trace") = 0,
-           timeout_arg(), cookie_arg())
+           nb::arg("offset"), nb::arg("length"), nb::kw_only(), nb::arg("trace") = 0, timeout_arg(),
+           cookie_arg())
       .def("advise_pages", &BoundClient::advise_pages, nb::arg("namespace"), nb::arg("keys"),
            nb::arg("wish"), nb::kw_only(), nb::arg("trace") = 0, timeout_arg(), cookie_arg())
       .def("view_page", &BoundClient::view_page, nb::arg("namespace"), nb::arg("key").none(),
@@ -516,13 +539,14 @@ void bind_client(nb::module_& module) {
   client.def(
       nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
                std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
-               std::size_t, const std::string&, const std::string&, const nb::dict&>(),
+               std::size_t, const std::string&, const std::string&, const nb::dict&,
+               const nb::dict&>(),
       nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
       nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
       nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
       nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
       nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes, nb::arg("token") = "",
-      nb::arg("token_file") = "", nb::arg("tls") = nb::dict());
+      nb::arg("token_file") = "", nb::arg("tls") = nb::dict(), nb::arg("rdma") = nb::dict());
   bind_pages(client);
   bind_files(client);
   bind_views(client);
@@ -535,6 +559,9 @@ void bind_client(nb::module_& module) {
       .def("ask_nodes", &BoundClient::ask_nodes, nb::arg("text"), nb::kw_only(),
            nb::arg("is_about_settings") = false, nb::arg("is_page") = false, nb::arg("only") = "",
            timeout_arg(), cookie_arg())
+      .def("register_memory", &BoundClient::register_memory, nb::arg("address"), nb::arg("bytes"))
+      .def("deregister_memory", &BoundClient::deregister_memory, nb::arg("address"),
+           nb::arg("bytes"))
       .def("fileno", &BoundClient::fileno)
       .def("map", &BoundClient::map)
       .def("cluster", &BoundClient::cluster)

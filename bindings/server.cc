@@ -18,6 +18,7 @@
 #include "gil.h"
 #include "key_trace.h"
 #include "modules.h"
+#include "rdma.h"
 #include "signals.h"
 #include "tally.h"
 #include "tls.h"
@@ -189,7 +190,8 @@ class BoundServer {
               const std::vector<Member>& members, bool is_judged, std::uint64_t move_bytes_per_s,
               const std::vector<Place>& nvme, std::uint64_t nvme_bytes_per_s,
               const std::string& nvme_write, const std::string& nvme_keep, std::string state_dir,
-              const std::vector<Known>& tokens, const nb::dict& tls, bool is_spread) {
+              const std::vector<Known>& tokens, const nb::dict& tls, bool is_spread,
+              const nb::dict& rdma) {
     auto arena_options = parse_arena(arena, memory_bytes);
     if (!arena_options) {
       raise(FaultKind::invalid_request, arena_options.error().message, arena_options.error().hint);
@@ -222,6 +224,7 @@ class BoundServer {
     options.store.tier.disk.node_name = options.cluster + "/" + options.name;
     options.sockets = {std::move(congestion), socket_buffer_bytes};
     options.tls = tls_of(tls);
+    options.rdma = rdma_of(rdma);
     auto result = start_without_gil(options);
     if (!result) {
       raise(FaultKind::invalid_request, result.error().message, result.error().hint);
@@ -233,6 +236,7 @@ class BoundServer {
     is_sealed_ = (*result)->is_sealed();
     socket_name_ = (*result)->socket_name();
     socket_fault_ = (*result)->socket_fault();
+    rdma_lack_ = (*result)->rdma_lack();
     recovery_ = (*result)->recovery();
     server_ = std::move(*result);
   }
@@ -244,6 +248,7 @@ class BoundServer {
   bool is_sealed() const { return is_sealed_; }
   const std::string& socket_name() const { return socket_name_; }
   const std::string& socket_fault() const { return socket_fault_; }
+  const std::string& rdma_lack() const { return rdma_lack_; }
 
   nb::dict recovery() const {
     const auto& [arena, records] = recovery_;
@@ -598,6 +603,7 @@ class BoundServer {
   bool is_sealed_ = false;
   std::string socket_name_;
   std::string socket_fault_;
+  std::string rdma_lack_;
   Recovery recovery_;
 };
 
@@ -605,33 +611,34 @@ class BoundServer {
 
 void bind_server(nb::module_& module) {
   nb::class_<BoundServer>(module, "Server", "One node's arena and streams, served by own threads.")
-      .def(
-          nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
-                   const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
-                   const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
-                   const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
-                   std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
-                   const std::vector<Place>&, std::uint64_t, const std::string&, const std::string&,
-                   std::string, const std::vector<Known>&, const nb::dict&, bool>(),
-          nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
-          nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
-          nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
-          nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
-          nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
-          nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
-          nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
-          nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
-          nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
-          nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
-          nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
-          nb::arg("tokens") = std::vector<Known>{}, nb::arg("tls") = nb::dict(),
-          nb::arg("is_spread") = false)
+      .def(nb::init<std::string, std::string, std::vector<std::string>, const std::vector<Peer>&,
+                    const nb::bytes&, std::uint64_t, std::size_t, std::size_t, const std::string&,
+                    const std::string&, std::uint32_t, bool, bool, std::string, std::size_t,
+                    const std::string&, std::uint64_t, std::uint8_t, const std::vector<Replicas>&,
+                    std::uint32_t, const std::vector<Member>&, bool, std::uint64_t,
+                    const std::vector<Place>&, std::uint64_t, const std::string&,
+                    const std::string&, std::string, const std::vector<Known>&, const nb::dict&,
+                    bool, const nb::dict&>(),
+           nb::arg("cluster"), nb::arg("name"), nb::arg("listen"), nb::arg("peers"),
+           nb::arg("list_hash"), nb::arg("boot"), nb::arg("threads"), nb::arg("memory_bytes"),
+           nb::arg("arena"), nb::arg("zero_copy") = "auto", nb::arg("hold_silence_ms") = 0,
+           nb::arg("is_shared") = true, nb::arg("is_traceable") = true, nb::arg("congestion") = "",
+           nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
+           nb::arg("provider") = "static", nb::arg("epoch") = 1, nb::arg("replicas") = 1,
+           nb::arg("namespaces") = std::vector<Replicas>{}, nb::arg("lease_ms") = 0,
+           nb::arg("members") = std::vector<Member>{}, nb::arg("is_judged") = false,
+           nb::arg("move_bytes_per_s") = 0, nb::arg("nvme") = std::vector<Place>{},
+           nb::arg("nvme_bytes_per_s") = 0, nb::arg("nvme_write") = "back",
+           nb::arg("nvme_keep") = "inclusive", nb::arg("state_dir") = "",
+           nb::arg("tokens") = std::vector<Known>{}, nb::arg("tls") = nb::dict(),
+           nb::arg("is_spread") = false, nb::arg("rdma") = nb::dict())
       .def_prop_ro("addresses", &BoundServer::addresses)
       .def_prop_ro("absent", &BoundServer::absent)
       .def_prop_ro("rung", &BoundServer::rung)
       .def_prop_ro("is_sealed", &BoundServer::is_sealed)
       .def_prop_ro("socket_name", &BoundServer::socket_name)
       .def_prop_ro("socket_fault", &BoundServer::socket_fault)
+      .def_prop_ro("rdma_lack", &BoundServer::rdma_lack)
       .def("recovery", &BoundServer::recovery)
       .def("counts", &BoundServer::counts)
       .def("tally", &BoundServer::tally)

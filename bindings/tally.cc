@@ -53,7 +53,8 @@ nb::list requests_of(const ServerTally& tally) {
 
 nb::list transports_of(const ServerTally& tally) {
   nb::list list;
-  for (const Transport by : {Transport::shm, Transport::unix_socket, Transport::tcp}) {
+  for (const Transport by :
+       {Transport::shm, Transport::rdma, Transport::unix_socket, Transport::tcp}) {
     const auto& bytes = tally.bytes[static_cast<std::size_t>(by)];
     list.append(nb::make_tuple(text_of(by), bytes[0], bytes[1]));
   }

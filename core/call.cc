@@ -12,7 +12,8 @@ namespace {
 constexpr std::uint64_t SHARE_BYTES_MIN = 1 * MiB;  // not cut further for the streams' sake
 constexpr std::uint64_t SENT_SHARES = 32;  // of one stream: the last ones end at about one time
 constexpr std::uint64_t SENT_BYTES_MAX = 4 * MiB;
-// A copy out of shared memory is quicker than waking the node's threads: few requests, large ones.
+// A copy out of shared memory is quicker than waking the node's threads, and so is what a card
+// moves: few requests, large ones.
 constexpr std::uint64_t LEASED_SHARES = 2;
 constexpr std::uint64_t LEASED_BYTES_MAX = 32 * MiB;
 
@@ -50,7 +51,8 @@ RpcRef Call::new_rpc(wire::Op op) const {
 }
 
 std::uint64_t Call::share_bytes(std::size_t node, std::uint64_t bytes) const {
-  const bool is_leased = network().link(node).transport() == Transport::shm;
+  const Transport transport = network().link(node).transport();
+  const bool is_leased = transport == Transport::shm || transport == Transport::rdma;
   const std::uint64_t shares = is_leased ? LEASED_SHARES : SENT_SHARES;
   const std::uint64_t most = is_leased ? LEASED_BYTES_MAX : SENT_BYTES_MAX;
   const std::uint64_t share = bytes / (shares * network().stream_count());
@@ -101,7 +103,8 @@ namespace {
 
 /// What to do about a node that cannot be reached.
 const char* advice_of(Transport transport) {
-  const bool is_chosen = transport == Transport::shm || transport == Transport::unix_socket;
+  const bool is_chosen = transport == Transport::shm || transport == Transport::unix_socket ||
+                         transport == Transport::rdma;
   return is_chosen ? "allow the transport `auto`, or take it as a miss"
                    : "retry, or take it as a miss";
 }

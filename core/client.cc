@@ -311,6 +311,17 @@ class NetworkClient : public Client {
     return call.operation();
   }
 
+  Error register_memory(Buffer memory) override {
+    if (memory.at == nullptr || memory.bytes == 0)
+      return {"no memory to register", "give its address and its length", Status::invalid};
+    Registrations* const all = network_->registrations();
+    return all == nullptr ? Error{} : all->add(memory);
+  }
+  bool deregister_memory(Buffer memory) override {
+    Registrations* const all = network_->registrations();
+    return all == nullptr || all->drop(memory);
+  }
+
   int descriptor() const override { return queue_->descriptor(); }
   std::vector<OperationRef> finished(std::size_t count_max) override {
     return queue_->take(count_max);
@@ -407,6 +418,7 @@ class NetworkClient : public Client {
 const char* transport_name(Transport transport) noexcept {
   switch (transport) {
     case Transport::shm: return "shm";
+    case Transport::rdma: return "rdma";
     case Transport::unix_socket: return "unix";
     case Transport::tcp: return "tcp";
     default: return "auto";
@@ -414,12 +426,12 @@ const char* transport_name(Transport transport) noexcept {
 }
 
 Result<Transport> parse_transport(std::string_view text) {
-  for (const Transport each :
-       {Transport::automatic, Transport::shm, Transport::unix_socket, Transport::tcp}) {
+  for (const Transport each : {Transport::automatic, Transport::shm, Transport::rdma,
+                               Transport::unix_socket, Transport::tcp}) {
     if (text == transport_name(each)) return each;
   }
   return Error{"unknown transport `" + std::string(text) + "`",
-               "use `auto`, `shm`, `unix` or `tcp`", Status::invalid};
+               "use `auto`, `shm`, `rdma`, `unix` or `tcp`", Status::invalid};
 }
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {

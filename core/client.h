@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "kept_at.h"
+#include "rdma.h"
 #include "token.h"
 #include "transport/tcp.h"
 #include "transport/tls.h"
@@ -25,10 +26,11 @@
 namespace gd2fs {
 
 /// How a client talks to nodes. `automatic`: to a node of this host over its Unix socket, with
-/// shared memory when the node grants it; else over TCP.
-enum class Transport : std::uint8_t { automatic, shm, unix_socket, tcp };
+/// shared memory when the node grants it; else over TCP, with one-sided transfers where cards of
+/// both sides make them. rdma: with one-sided transfers, whoever makes them.
+enum class Transport : std::uint8_t { automatic, shm, rdma, unix_socket, tcp };
 
-/// `auto`, `shm`, `unix` or `tcp`.
+/// `auto`, `shm`, `rdma`, `unix` or `tcp`.
 const char* transport_name(Transport transport) noexcept;
 Result<Transport> parse_transport(std::string_view text);
 
@@ -50,6 +52,7 @@ struct ClientOptions {
   TokenSourceRef token;         // what it shows to nodes, which have to know it too; nothing: none
   tls::Settings tls;            // of streams over TCP; Unix sockets never have it
   tls::ContextPtr tls_context;  // inside a node: its own, instead
+  RdmaSettings rdma;            // of the transports `rdma`, which has to have it, and `automatic`
 };
 
 /// A piece of the caller's memory.
@@ -246,6 +249,13 @@ class Client {
   /// Asks every node that `only` names (empty: every one) what has become of a page or a file, or
   /// about its settings. ok: `replies` has one for each.
   virtual OperationRef ask_nodes(const NodeQuestion& question, const CallOptions& options) = 0;
+
+  /// Lets nodes reach this memory by one-sided transfers, where there are any, until it is taken
+  /// back as often. It stays mapped until then. Each range by itself; others may overlap it.
+  virtual Error register_memory(Buffer memory) = 0;
+  /// Returns once nobody reaches it any more: at the latest a second after the deadlines of the
+  /// operations on it. False: it was not registered.
+  virtual bool deregister_memory(Buffer memory) = 0;
 
   /// Readable (poll) while a finished announced operation waits to be taken with `finished`.
   virtual int descriptor() const = 0;

@@ -39,7 +39,8 @@ Connection::Connection(Worker& worker, Channel channel, std::string host, std::u
       opened_ms_(boottime_ms()),
       heard_ms_(opened_ms_),
       receiver_(node_, worker.tally(), by_),
-      sender_(node_, worker.tally(), by_) {
+      sender_(node_, worker.tally(), by_),
+      placer_(node_, worker.tally()) {
   node_.connections.fetch_add(1, std::memory_order_relaxed);
   sender_.wake = [post = poster()](std::uint64_t request, Status status, PieceRef piece) {
     post([request, status, piece = std::move(piece)](Connection& self) {
@@ -62,11 +63,12 @@ void Connection::on_events(std::uint32_t events) {
 bool Connection::turn(bool is_alone) {
   if (can_read_ || is_reading_) is_reading_ = read();
   if (phase_ == Phase::open) work();
+  const bool is_moving = phase_ == Phase::open && move_bytes();
   if (phase_ != Phase::closed && can_write_ && has_to_send()) send(is_alone);
   if (phase_ == Phase::closed) return false;
   const bool is_working = !small_requests_.empty() || receiver_.is_reserving();
   const bool can_work = phase_ == Phase::open && is_working && !sender_.is_full();
-  return is_reading_ || can_read_ || can_work || (can_write_ && has_to_send());
+  return is_reading_ || can_read_ || can_work || is_moving || (can_write_ && has_to_send());
 }
 
 bool Connection::has_to_send() const noexcept {
@@ -220,6 +222,9 @@ void Connection::handle_open(const Inlet::Frame& frame) {
     case Kind::data: return handle_data(frame);
     case Kind::ack: return handle_ack(frame.header);
     case Kind::release: return handle_release(frame);
+    case Kind::peer: return handle_peer(frame);
+    case Kind::key: return handle_key(frame);
+    case Kind::source: return handle_source(frame);
     case Kind::cancel: return cancel(frame.header.request, Status::cancelled);
     case Kind::hello:
     case Kind::proof: return fault("a second greeting on an open stream");
@@ -290,11 +295,15 @@ void Connection::tick(std::int64_t now_ms) {
     const std::int64_t waiting_ms = sender_.holds().waiting_since_ms(now_ms);
     if (waiting_ms != 0 && now_ms - waiting_ms > node_.options.hold_silence_ms) return cut_off();
     if (is_deaf(now_ms)) return cut_off();
+    const bool is_stuck = transfers_ != nullptr && transfers_->is_busy() &&
+                          now_ms - transfers_->waiting_since_ms() > node_.options.hold_silence_ms;
+    if (is_stuck) return cut_off();
     const bool is_idle = now_ms - heard_ms_ > IDLE_MS && in_flight_.empty();
     if (is_idle) goodbye("the stream was idle", wire::MORE);
   }
   if (phase_ == Phase::closing && now_ms > closing_ms_) close();
-  if (has_to_send()) worker_.make_ready(*this);
+  // A bell that UCX has not rung costs no more than this.
+  if (has_to_send() || transfers_ != nullptr) worker_.make_ready(*this);
 }
 
 // ---- out -----------------------------------------------------------------------------
@@ -319,7 +328,7 @@ void Connection::took(std::uint64_t request) {
   const auto flight = std::find_if(in_flight_.begin(), in_flight_.end(),
                                    [&](const Flight& each) { return each.request == request; });
   if (flight == in_flight_.end()) return;
-  const Transport by = is_leasing_ ? Transport::shm : by_;
+  const Transport by = is_leasing_ ? Transport::shm : transfers_ != nullptr ? Transport::rdma : by_;
   const std::uint64_t took_ns = steady_ns() - flight->began_ns;
   worker_.tally().took(flight->op, by, took_ns);
   if (node_.slow.is_slow(took_ns))
@@ -360,6 +369,7 @@ void Connection::goodbye(const std::string& reason, std::uint8_t flags) {
   const bool is_deaf = !channel_.is_open();  // there is no way to tell it
   sender_.abandon();
   receiver_.clear();
+  end_transfers();
   small_requests_.clear();
   parked_.clear();
   wire::encode_goodbye(sender_.replies().bytes, reason, flags);
@@ -375,6 +385,7 @@ void Connection::close() {
   if (!host_.empty()) node_.strangers.leave(host_, false);
   host_.clear();
   receiver_.clear();
+  end_transfers();
   sender_.abandon();
   sender_.holds().clear();
   drop_new_views();

@@ -15,9 +15,11 @@
 #include "greeting.h"
 #include "inlet.h"
 #include "node.h"
+#include "placer.h"
 #include "receiver.h"
 #include "requests.h"
 #include "sender.h"
+#include "transfers.h"
 #include "transport/channel.h"
 #include "transport/unix.h"
 
@@ -86,6 +88,12 @@ class Connection {
   void handle_unasked(const wire::Header& header);
   void handle_ack(const wire::Header& header);
   void handle_release(const Inlet::Frame& frame);
+  void handle_peer(const Inlet::Frame& frame);
+  void handle_key(const Inlet::Frame& frame);
+  void handle_source(const Inlet::Frame& frame);
+  void place(ReadJob job);
+  bool move_bytes();
+  void end_transfers();
   std::uint64_t grant_arena();
   void deny(std::uint64_t request, const wire::Request& body);
   void note_view(std::uint64_t request, std::uint64_t lease);
@@ -153,6 +161,9 @@ class Connection {
   Inlet inlet_;
   Receiver receiver_;
   Sender sender_;
+  Placer placer_;
+  bool may_transfer_ = false;             // it has been granted
+  std::unique_ptr<Transfers> transfers_;  // once the client has asked for them
   std::deque<SmallRequest> small_requests_;
   std::vector<Parked> parked_;
   std::uint64_t last_request_ = 0;

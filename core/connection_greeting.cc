@@ -11,7 +11,11 @@ void Connection::handle_hello(const Inlet::Frame& frame) {
   // What is sealed is a copy already.
   const bool is_splicing = node_.splice_fault.empty() && !channel_.is_tls();
   if (is_splicing && (hello.capabilities & wire::SPLICE_HOLDS) != 0) sender_.allow_splice();
-  const std::uint64_t capabilities = grant_arena() | (is_splicing ? wire::SPLICE_HOLDS : 0);
+  // Beside TLS they would travel in the clear.
+  may_transfer_ =
+      node_.rdma.context != nullptr && !channel_.is_tls() && (hello.capabilities & wire::RDMA) != 0;
+  const std::uint64_t capabilities =
+      grant_arena() | (is_splicing ? wire::SPLICE_HOLDS : 0) | (may_transfer_ ? wire::RDMA : 0);
   if (const auto refused = greeting_->challenge(sender_.replies().bytes, capabilities))
     return refuse(*refused);
   phase_ = Phase::proof;

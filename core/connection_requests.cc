@@ -58,6 +58,7 @@ void Connection::begin(std::uint64_t request, std::uint8_t flags, wire::Request 
   confine(token_->rights, body);
   if (op == Op::get || op == Op::read) {
     ReadJob job(request, std::move(body), deadline_ms, worker_.tally());
+    if (!job.body().sinks.empty()) return place(std::move(job));
     if (job.is_view() && sender_.viewer == nullptr) {
       job.end(sender_.replies().bytes, Status::denied);
       sender_.replies().ends.push_back(request);
@@ -252,6 +253,7 @@ void Connection::resume(std::uint64_t request, const RecordAnswer& told) {
 
 void Connection::loaded(std::uint64_t request, Status status, const PieceRef& piece) {
   sender_.loaded(request, status, piece);
+  placer_.loaded(request, status, piece);
   worker_.make_ready(*this);
 }
 
@@ -275,7 +277,9 @@ void Connection::tell_map() {
 /// Ends a request early, unless it has ended already.
 void Connection::cancel(std::uint64_t request, Status status) {
   Replies& replies = sender_.replies();
-  if (sender_.end(request, status) || receiver_.end(request, status, replies)) return;
+  if (sender_.end(request, status) || receiver_.end(request, status, replies) ||
+      placer_.end(request, status, replies))
+    return;
   const auto is_it = [&](const auto& each) { return each == request; };
   const auto small = std::find_if(small_requests_.begin(), small_requests_.end(),
                                   [&](const SmallRequest& each) { return is_it(each.request()); });
@@ -297,6 +301,7 @@ void Connection::cancel(std::uint64_t request, Status status) {
 void Connection::expire(std::int64_t now_ms) {
   sender_.expire(now_ms);
   receiver_.tick(now_ms, sender_.replies());
+  placer_.expire(now_ms, sender_.replies());
   std::vector<std::uint64_t> late;
   for (const SmallRequest& each : small_requests_) {
     if (is_over(each.deadline_ms(), now_ms)) late.push_back(each.request());

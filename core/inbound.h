@@ -37,6 +37,8 @@ class Inbound {
   /// Payload that did not travel on the socket: it was copied out of the node's arena.
   void count_leased(std::uint64_t bytes, std::uint64_t corrupt_blocks) noexcept;
 
+  void count_corrupt(std::uint64_t blocks) noexcept { corrupt_blocks_ += blocks; }
+
   /// Bytes were read that no step has looked at yet: the socket does not tell of them again.
   bool has_staged() const noexcept { return begin_ != end_; }
   std::uint64_t consumed() const noexcept { return consumed_; }  // payload bytes of this stream

@@ -59,7 +59,12 @@ inline constexpr std::size_t BATCH_ITEMS_MAX =
 inline constexpr std::size_t PAGE_BUFFERS_MAX = 1024;  // that the bytes of one page lie in
 inline constexpr std::size_t BATCH_BUFFERS_MAX =
     16 * BATCH_ITEMS_MAX;  // of all pages of one call: 16 MiB of addresses and sizes
-inline constexpr std::size_t REQUESTS_MAX = 64;  // in flight on one stream
+inline constexpr std::size_t REQUESTS_MAX = 64;          // in flight on one stream
+inline constexpr std::size_t PEER_BYTES_MAX = 16 * KiB;  // of a worker's address
+inline constexpr std::size_t KEY_PACKED_BYTES_MAX = 4 * KiB;
+inline constexpr std::size_t KEYS_MAX = 4096;  // registrations that one stream has named
+inline constexpr std::size_t TRANSFER_BYTES_MAX = 4 * MiB;    // of one batch of one-sided transfers
+inline constexpr std::size_t TRANSFERS_BYTES_MAX = 16 * MiB;  // of one stream, under way at once
 inline constexpr std::size_t EAGER_BYTES_MAX =
     256 * KiB;  // of bodies sent before their grant, per request
 inline constexpr std::size_t CONNECTIONS_MAX = 4096;  // per node

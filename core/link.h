@@ -12,6 +12,7 @@
 #include "arena_map.h"
 #include "io_thread.h"
 #include "pace.h"
+#include "registrations.h"
 #include "rpc.h"
 #include "stream.h"
 
@@ -30,7 +31,8 @@ struct LinkOptions {
   std::string socket_name;  // of its Unix socket
   tcp::SocketSettings sockets;
   TokenSourceRef token;
-  tls::ContextPtr tls;  // nothing: streams travel as they are
+  tls::ContextPtr tls;                           // nothing: streams travel as they are
+  std::shared_ptr<Registrations> registrations;  // of one-sided transfers; nothing: there are none
 };
 
 class Link {

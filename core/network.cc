@@ -112,6 +112,16 @@ Result<std::unique_ptr<Network>> Network::with_threads(const ClientOptions& opti
     if (!secured) return secured.error();
     links.tls = std::move(*secured);
   }
+  const bool is_open = options.transport == Transport::automatic;
+  const bool is_rdma = options.transport == Transport::rdma;
+  auto rdma = open_rdma({is_rdma   ? Rdma::on
+                         : is_open ? options.rdma.use
+                                   : Rdma::off,
+                         options.rdma.ucx},
+                        links.tls != nullptr);
+  if (!rdma) return rdma.error();
+  if (rdma->context != nullptr)
+    links.registrations = std::make_shared<Registrations>(rdma->context);
   links.hello = hello;
   links.hello.cluster = options.cluster;
   links.hello.capabilities = wire::SPLICE_HOLDS;

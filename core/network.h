@@ -50,6 +50,8 @@ class Network {
   std::size_t stream_count() const noexcept { return stream_count_; }  // of each link
 
   HedgeBudget& hedges() noexcept { return hedges_; }
+  /// Memory that nodes may be told of; nothing: there are no one-sided transfers.
+  Registrations* registrations() const noexcept { return link_options_.registrations.get(); }
 
   // Any thread.
   /// From any node. Older and equal epochs are ignored. Waits for nobody.

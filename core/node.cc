@@ -59,11 +59,13 @@ std::string disk_fault_of(const DiskCounts& counts) {
 
 }  // namespace
 
-Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured)
+Node::Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured,
+           ArenaRdma transfers)
     : options(from),
       id(node_id(from.name)),
       store(std::move(opened)),
       tls(std::move(secured)),
+      rdma(std::move(transfers)),
       splice_fault(try_splice(from, *store)),
       filling_bytes_max(filling_of_one(store->arena().bytes())),
       hold_budget(store->arena().bytes()),

@@ -24,6 +24,7 @@
 #include "tally.h"
 #include "token_book.h"
 #include "transport/splice.h"
+#include "transport/ucx_context.h"
 #include "views.h"
 #include "wire.h"
 
@@ -58,8 +59,16 @@ inline constexpr std::size_t LOOKUPS_MAX = 64;  // of one request between two lo
 class Arrival;
 class Mover;
 
+/// What one-sided transfers need.
+struct ArenaRdma {
+  ucx::ContextRef context;  // nothing: there are none,
+  ucx::MemoryRef memory;    // of the whole arena
+  std::string lack;         // why there are none
+};
+
 struct Node {
-  Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured = nullptr);
+  Node(const ServerOptions& from, std::unique_ptr<Store> opened, tls::ContextPtr secured = nullptr,
+       ArenaRdma transfers = {});
   ~Node();
 
   wire::NodeStatus status() const;
@@ -82,7 +91,8 @@ struct Node {
   const ServerOptions options;
   const NodeId id;
   const std::unique_ptr<Store> store;
-  const tls::ContextPtr tls;              // nothing: streams travel as they are
+  const tls::ContextPtr tls;  // nothing: streams travel as they are
+  const ArenaRdma rdma;
   const std::string splice_fault;         // why nothing is spliced; empty when it is
   const std::uint64_t filling_bytes_max;  // of one connection
   HoldBudget hold_budget;

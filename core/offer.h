@@ -34,9 +34,12 @@ struct Offer {
   std::int64_t granted_ms = 0;
   std::size_t reserved_count = 0;  // items that were looked at, from the first on
   std::size_t open_count = 0;      // granted items that have not ended
+  std::size_t pull_count = 0;      // one-sided transfers that are waiting, or under way
   std::vector<OfferedItem> items;
 
   bool is_granted() const noexcept { return reserved_count == items.size(); }
+  /// Nothing of it can come any more.
+  bool is_done() const noexcept { return open_count == 0 && pull_count == 0; }
 };
 using OfferRef = std::shared_ptr<Offer>;
 

@@ -27,8 +27,9 @@ Outbound::Progress fault_progress() {
 
 }  // namespace
 
-void Outbound::upload(std::uint64_t request, Rpc& rpc, std::vector<std::uint16_t> items) {
-  if (!items.empty()) uploads_.push_back({request, &rpc, std::move(items)});
+void Outbound::upload(std::uint64_t request, Rpc& rpc, std::vector<std::uint16_t> items,
+                      bool is_named) {
+  if (!items.empty()) uploads_.push_back({request, &rpc, std::move(items), is_named});
 }
 
 void Outbound::forget(std::uint64_t request) {
@@ -105,7 +106,7 @@ void Outbound::build_data(Upload& upload, std::uint64_t consumed) {
   table_.pieces.clear();
   table_.hashes.clear();
   runs_.push_back({});  // the head, once it is known
-  std::size_t room = payload_max_;
+  std::size_t room = upload.is_named ? TRANSFER_BYTES_MAX : payload_max_;
   while (upload.at < upload.items.size() && table_.pieces.size() < PIECES_MAX) {
     const std::uint16_t item = upload.items[upload.at];
     Body& body = upload.rpc->bodies[item];
@@ -114,10 +115,26 @@ void Outbound::build_data(Upload& upload, std::uint64_t consumed) {
     room -= taken;
     if (body.moved == body.bytes) ++upload.at;
   }
-  wire::encode_data(head_, upload.request, 0, table_, consumed);
+  upload.is_named ? finish_source(upload, consumed) : finish_data(upload.request, consumed);
+}
+
+void Outbound::finish_data(std::uint64_t request, std::uint64_t consumed) {
+  wire::encode_data(head_, request, 0, table_, consumed);
   runs_.front() = {head_.data(), head_.size()};
-  frame_request_ = upload.request;
+  frame_request_ = request;
   if (is_joining_) join_runs();
+}
+
+/// Nothing of the caller's memory travels with it.
+void Outbound::finish_source(const Upload& upload, std::uint64_t consumed) {
+  source_.sinks.clear();
+  for (std::size_t at = 1; at < runs_.size(); ++at) {
+    auto* const from = static_cast<std::byte*>(runs_[at].iov_base);
+    upload.rpc->name({from, runs_[at].iov_len}, source_.sinks);
+  }
+  std::swap(source_.data, table_);
+  wire::encode_source(head_, upload.request, source_, consumed);
+  runs_.assign(1, {head_.data(), head_.size()});
 }
 
 void Outbound::join_runs() {

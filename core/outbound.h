@@ -24,7 +24,9 @@ class Outbound {
   /// Whole frames without payload are appended here.
   wire::Bytes& control() noexcept { return control_; }
   /// Sends the bodies of these items, in this order. `rpc` stays until `forget`, or all is sent.
-  void upload(std::uint64_t request, Rpc& rpc, std::vector<std::uint16_t> items);
+  /// `is_named`: only says where they are; the node takes them.
+  void upload(std::uint64_t request, Rpc& rpc, std::vector<std::uint16_t> items,
+              bool is_named = false);
   /// Lets go of a request's memory: a frame of it that is half sent goes on with zeros, which
   /// its sums then refuse.
   void forget(std::uint64_t request);
@@ -37,11 +39,14 @@ class Outbound {
     std::uint64_t request;
     Rpc* rpc;
     std::vector<std::uint16_t> items;
+    bool is_named;
     std::size_t at = 0;  // of items: the one being sent
   };
 
   bool next_frame(std::uint64_t consumed);
   void build_data(Upload& upload, std::uint64_t consumed);
+  void finish_data(std::uint64_t request, std::uint64_t consumed);
+  void finish_source(const Upload& upload, std::uint64_t consumed);
   std::size_t add_piece(Body& body, std::uint16_t item, std::size_t room);
   void join_runs();
   void step_over(std::size_t bytes);
@@ -56,6 +61,7 @@ class Outbound {
   std::size_t run_ = 0;              // of runs_: the first with bytes left
   std::uint64_t frame_request_ = 0;  // whose bodies runs_ points to; 0: nobody's
   wire::DataTable table_;
+  wire::Source source_;  // likewise, of a SOURCE
 };
 
 }  // namespace gd2fs

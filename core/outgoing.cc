@@ -19,39 +19,29 @@ std::size_t Outgoing::begin_payload(std::size_t payload_max, bool is_view) noexc
   const std::uint64_t room =
       is_view ? LEASE_BYTES_MAX : std::min<std::uint64_t>(holds.room(), LEASE_BYTES_MAX);
   is_view_ = is_view;
-  is_leasing_ = may_lease && room >= LEASE_BYTES_MIN;
-  return is_leasing_ ? static_cast<std::size_t>(room) : payload_max;
-}
-
-void Outgoing::borrow(const PieceRef& piece, std::uint64_t offset, std::uint64_t length) {
-  piece->runs(offset, length, payload_);
-  if (pieces_.empty() || pieces_.back() != piece) pieces_.push_back(piece);
-  payload_bytes_ += length;
-}
-
-void Outgoing::keep(wire::Bytes bytes) {
-  payload_bytes_ += bytes.size();
-  payload_.emplace_back(aside_.emplace_back(std::move(bytes)));
+  payload.is_in_arena = may_lease && room >= LEASE_BYTES_MIN;
+  return is_leasing() ? static_cast<std::size_t>(room) : payload_max;
 }
 
 bool Outgoing::is_worth_splicing() const noexcept {
-  return may_splice && aside_.empty() && payload_bytes_ >= SPLICE_BYTES_MIN &&
-         payload_bytes_ >= payload_.size() * SPLICE_RUN_BYTES_MIN && holds.has_room(payload_bytes_);
+  const std::size_t bytes = payload.bytes();
+  return may_splice && !payload.has_kept() && bytes >= SPLICE_BYTES_MIN &&
+         bytes >= payload.runs().size() * SPLICE_RUN_BYTES_MIN && holds.has_room(bytes);
 }
 
 bool Outgoing::is_by_reference() {
   if (is_worth_splicing()) pipe_ = pipes_.take();
   if (pipe_ == nullptr) {
-    holds.count(payload_bytes_);
+    holds.count(payload.bytes());
   } else {
-    holds.add(payload_bytes_, pieces_);
+    holds.add(payload.bytes(), payload.pieces());
   }
   return pipe_ != nullptr;
 }
 
 std::vector<wire::LeaseRun> Outgoing::take_runs(const std::byte* arena) {
   std::vector<wire::LeaseRun> runs;
-  for (const auto& span : payload_) {
+  for (const auto& span : payload.take_runs()) {
     const auto at = static_cast<std::uint64_t>(span.data() - arena);  // both are of the arena
     if (!runs.empty() && runs.back().at + runs.back().length == at) {
       runs.back().length += span.size();
@@ -59,8 +49,7 @@ std::vector<wire::LeaseRun> Outgoing::take_runs(const std::byte* arena) {
       runs.push_back({at, span.size()});
     }
   }
-  if (!is_view_) holds.add(payload_bytes_, pieces_);
-  payload_.clear();
+  if (!is_view_) holds.add(payload.bytes(), payload.pieces());
   return runs;
 }
 
@@ -70,7 +59,7 @@ void Outgoing::seal() {
   };
   add(head);
   const std::size_t head_runs = left_.size();
-  for (const auto& run : payload_) add(run);
+  for (const auto& run : payload.runs()) add(run);
   splice_to_ = left_.size();
   add(tail);
   if (pipe_ == nullptr) splice_to_ = left_.size();
@@ -132,10 +121,7 @@ void Outgoing::clear() {
   head.clear();
   tail.clear();
   ends.clear();
-  payload_.clear();
-  pieces_.clear();
-  aside_.clear();
-  payload_bytes_ = 0;
+  payload.clear();
   left_.clear();
   left_at_ = splice_from_ = splice_to_ = 0;
   give_pipe();

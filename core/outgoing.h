@@ -10,13 +10,12 @@
 #include <sys/uio.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "holds.h"
-#include "piece.h"
+#include "payload.h"
 #include "transport/channel.h"
 #include "transport/splice.h"
 #include "wire.h"
@@ -36,7 +35,8 @@ class Outgoing {
   bool may_splice = false;  // the reader says how far it has read
   bool may_lease = false;   // the reader has the arena mapped
 
-  wire::Bytes head;                 // before the payload
+  wire::Bytes head;  // before the payload
+  Payload payload;
   wire::Bytes tail;                 // after it
   wire::DataTable table;            // of the DATA frame in `head`, kept for its memory
   std::vector<std::uint64_t> ends;  // requests that are over once all of this is sent
@@ -45,12 +45,7 @@ class Outgoing {
   /// Decides how the payload of this batch travels. How long it may be.
   std::size_t begin_payload(std::size_t payload_max, bool is_view) noexcept;
   /// Its payload is not sent but named: all of it is borrowed.
-  bool is_leasing() const noexcept { return is_leasing_; }
-  /// Bytes of a piece: not copied, the piece is held.
-  void borrow(const PieceRef& piece, std::uint64_t offset, std::uint64_t length);
-  /// Bytes that are kept here.
-  void keep(wire::Bytes bytes);
-  std::size_t payload_bytes() const noexcept { return payload_bytes_; }
+  bool is_leasing() const noexcept { return payload.is_in_arena; }
   /// After the payload of a DATA frame is complete: does it leave by reference?
   bool is_by_reference();
   /// Of a batch that is leasing: where its payload lies in the arena that starts at `arena`.
@@ -72,11 +67,6 @@ class Outgoing {
   void advance(std::size_t bytes);
   void give_pipe();
 
-  std::vector<std::span<std::byte>> payload_;
-  std::vector<PieceRef> pieces_;
-  std::deque<wire::Bytes> aside_;
-  std::size_t payload_bytes_ = 0;
-  bool is_leasing_ = false;
   bool is_view_ = false;  // what is leased is kept by someone else
   std::vector<iovec> left_;
   std::size_t left_at_ = 0;  // the first of `left_` that is not wholly sent

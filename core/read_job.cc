@@ -76,14 +76,14 @@ ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* view
   wire::DataTable& table = out.table;
   table.pieces.clear();
   table.hashes.clear();
-  const bool is_over = fill(node, out, payload_max, table);
+  const bool is_over = fill(node, out.payload, payload_max, table);
   if (!table.pieces.empty() && out.is_leasing()) {
     tally_->leases.add();
     wire::Lease lease{lease_, std::move(table), out.take_runs(node.store->arena().memory().data())};
     wire::encode_lease(out.head, request_, lease, consumed);
   } else if (!table.pieces.empty()) {
     const bool is_spliced = out.is_by_reference();
-    if (is_spliced) tally_->bytes_spliced.add(out.payload_bytes());
+    if (is_spliced) tally_->bytes_spliced.add(out.payload.bytes());
     const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
     wire::encode_data(out.head, request_, flags, table, consumed);
   }
@@ -92,6 +92,15 @@ ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* view
     if (node.key_trace.is_on()) [[unlikely]]
       node.key_trace.note(body_.head.op, [this](KeyTrace::Batch& batch) { note_keys(batch); });
   }
+  return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
+}
+
+ReadJob::Turn ReadJob::next_batch(Node& node, Payload& out, wire::DataTable& table,
+                                  const Wake& wake, std::size_t bytes_max) {
+  viewer_ = nullptr;
+  wake_ = &wake;
+  out.is_in_arena = true;
+  const bool is_over = fill(node, out, bytes_max, table);
   return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
 }
 
@@ -105,7 +114,7 @@ void ReadJob::end(wire::Bytes& out, Status status) {
 }
 
 /// True when all items are answered; else the frame is full, the turn is over, or the job waits.
-bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table) {
+bool ReadJob::fill(Node& node, Payload& out, std::size_t bytes_max, wire::DataTable& table) {
   const Clock::time_point turn_ends = Clock::now() + TURN;
   for (std::size_t steps = 1; next_item_ < body_.items.size(); ++steps) {
     if (steps % LOOKUPS_MAX == 0 && Clock::now() > turn_ends) return false;
@@ -119,7 +128,7 @@ bool ReadJob::fill(Node& node, Outgoing& out, std::size_t payload_max, wire::Dat
       check(node);
     }
     if (!current_.piece) continue;
-    const std::size_t room = payload_max - out.payload_bytes();
+    const std::size_t room = bytes_max - out.bytes();
     const bool is_cut =
         current_.at % BLOCK_BYTES != 0 ||
         (current_.end - current_.at < BLOCK_BYTES && current_.end != current_.piece->length());
@@ -256,7 +265,7 @@ void ReadJob::loaded(Status status, PieceRef piece) {
 }
 
 /// Whole blocks, and the piece's own short last one. False: no room in this frame.
-bool ReadJob::add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table) {
+bool ReadJob::add_run(Node& node, Payload& out, std::size_t room, wire::DataTable& table) {
   const bool is_to_end = current_.end == current_.piece->length();
   std::uint64_t length = current_.end - current_.at;
   if (!is_to_end || length > room) {
@@ -275,7 +284,7 @@ bool ReadJob::add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTab
 
 /// Part of one block: the whole block is copied and verified, the part gets its own sum. False: no
 /// room.
-bool ReadJob::add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table) {
+bool ReadJob::add_cut_block(Node& node, Payload& out, std::size_t room, wire::DataTable& table) {
   thread_local wire::Bytes block;
   const std::size_t index = current_.at / BLOCK_BYTES;
   const std::uint64_t block_at = index * BLOCK_BYTES;
@@ -296,7 +305,7 @@ bool ReadJob::add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::D
   const wire::View part = wire::View(block).subspan(current_.at - block_at, length);
   table.hashes.push_back(checksum(part));
   add_to_table(table, length, 1);
-  if (out.is_leasing()) {
+  if (out.is_in_arena) {
     out.borrow(current_.piece, current_.at, length);
   } else {
     out.keep(wire::Bytes(part.begin(), part.end()));

@@ -25,6 +25,7 @@ class ReadJob {
   ReadJob(std::uint64_t request, wire::Request body, std::int64_t deadline_ms, Tally& tally);
 
   std::uint64_t request() const noexcept { return request_; }
+  const wire::Request& body() const noexcept { return body_; }
   bool is_small() const noexcept { return is_small_; }
   std::int64_t deadline_ms() const noexcept { return deadline_ms_; }
   /// Its items have ITEM_VIEW, all or none: they are kept for a viewer, under one lease.
@@ -39,6 +40,9 @@ class ReadJob {
   /// gets what `wake` was told.
   Turn next_frame(Node& node, Outgoing& out, Views::Viewer* viewer, const Wake& wake,
                   std::size_t payload_max, std::uint64_t consumed);
+  /// Adds what is next to `out`, of which nothing travels on the stream, and tells it in `table`.
+  Turn next_batch(Node& node, Payload& out, wire::DataTable& table, const Wake& wake,
+                  std::size_t bytes_max);
   bool is_waiting() const noexcept { return is_waiting_; }
   void loaded(Status status, PieceRef piece);
   /// Ends it early: items that were not answered yet get `status`.
@@ -61,7 +65,7 @@ class ReadJob {
     PieceRef piece;                // with ok only
   };
 
-  bool fill(Node& node, Outgoing& out, std::size_t payload_max, wire::DataTable& table);
+  bool fill(Node& node, Payload& out, std::size_t bytes_max, wire::DataTable& table);
   bool open_item(Node& node);
   void check(Node& node);
   Status keep_view(Node& node);
@@ -71,8 +75,8 @@ class ReadJob {
   Status absence() const;
   void load(Node& node, PieceRef cold);
   void load_ahead(Node& node);
-  bool add_run(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
-  bool add_cut_block(Node& node, Outgoing& out, std::size_t room, wire::DataTable& table);
+  bool add_run(Node& node, Payload& out, std::size_t room, wire::DataTable& table);
+  bool add_cut_block(Node& node, Payload& out, std::size_t room, wire::DataTable& table);
   void add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const;
   void close_item(Node& node, Status status);
   void count(Node& node, Status status);

@@ -150,7 +150,7 @@ void Receiver::granted(Offer& offer, Replies& out) {
     marked_bytes_ = bytes_received_;
   }
   if (!offer.is_eager) encode_grants(offer, out.bytes);
-  if (offer.open_count == 0) finish(offer, out);
+  if (offer.is_done()) finish(offer, out);
 }
 
 OfferRef Receiver::find(std::uint64_t request) const {
@@ -161,42 +161,47 @@ OfferRef Receiver::find(std::uint64_t request) const {
 
 // ---- frames --------------------------------------------------------------------------
 
-std::string Receiver::begin_frame(const wire::Header& header, const wire::DataTable& table) {
-  targets_.clear();
-  target_at_ = 0;
-  target_done_ = target_verified_ = 0;
-  left_ = header.payload_bytes();
-  frame_offer_ = find(header.request);
-  if (frame_offer_ && frame_offer_->granted_ms == 0) {
-    return "DATA for request " + std::to_string(header.request) + " came before its GRANT";
+std::string Receiver::announce(std::uint64_t request, const wire::DataTable& table,
+                               Frame& frame) const {
+  frame.offer = find(request);
+  if (frame.offer && frame.offer->granted_ms == 0) {
+    return "DATA for request " + std::to_string(request) + " came before its GRANT";
   }
   std::size_t hash_at = 0;
   for (const wire::DataPiece& piece : table.pieces) {
-    if (frame_offer_) {
-      if (std::string fault = claim(*frame_offer_, piece); !fault.empty()) return fault;
+    if (frame.offer) {
+      if (std::string fault = claim(*frame.offer, piece); !fault.empty()) return fault;
     }
-    targets_.push_back({piece.item, piece.offset, piece.length, hash_at, piece.hashes > 0});
+    frame.runs.push_back({piece.item, piece.offset, piece.length, hash_at, piece.hashes > 0});
     hash_at += piece.hashes;
   }
-  hashes_ = table.hashes;
+  frame.hashes = table.hashes;
   return {};
 }
 
-bool Receiver::is_wanted(const Target& target) const {
-  return frame_offer_ && frame_offer_->items[target.item].piece != nullptr;
+std::string Receiver::begin_frame(const wire::Header& header, const wire::DataTable& table) {
+  frame_.runs.clear();
+  frame_.at = 0;
+  frame_.done = frame_.verified = 0;
+  left_ = header.payload_bytes();
+  return announce(header.request, table, frame_);
+}
+
+bool Receiver::is_wanted(const Frame& frame, const Run& run) {
+  return frame.offer && frame.offer->items[run.item].piece != nullptr;
 }
 
 std::size_t Receiver::next(std::size_t bytes_max, std::vector<iovec>& into) const {
-  const bool is_wanted_now = is_wanted(targets_[target_at_]);
+  const bool is_wanted_now = is_wanted(frame_, frame_.runs[frame_.at]);
   std::vector<std::span<std::byte>> runs;
-  std::uint64_t done = target_done_;
+  std::uint64_t done = frame_.done;
   std::size_t room = is_wanted_now ? bytes_max : left_;
-  for (std::size_t at = target_at_; at < targets_.size() && room > 0; ++at) {
-    const Target& target = targets_[at];
-    if (is_wanted(target) != is_wanted_now) break;
-    const std::uint64_t length = std::min<std::uint64_t>(target.length - done, room);
+  for (std::size_t at = frame_.at; at < frame_.runs.size() && room > 0; ++at) {
+    const Run& run = frame_.runs[at];
+    if (is_wanted(frame_, run) != is_wanted_now) break;
+    const std::uint64_t length = std::min<std::uint64_t>(run.length - done, room);
     if (is_wanted_now) {
-      frame_offer_->items[target.item].piece->runs(target.offset + done, length, runs);
+      frame_.offer->items[run.item].piece->runs(run.offset + done, length, runs);
     }
     room -= length;
     done = 0;
@@ -209,51 +214,105 @@ void Receiver::received(std::size_t bytes, Replies& out) {
   bytes_received_ += bytes;
   left_ -= bytes;
   tally_.moved(by_, Direction::in, bytes);
-  while (bytes > 0) {
-    const Target target = targets_[target_at_];
-    const std::uint64_t taken = std::min<std::uint64_t>(bytes, target.length - target_done_);
-    bytes -= taken;
-    advance(target, taken, out);
-    if (target_done_ == target.length) {
-      ++target_at_;
-      target_done_ = target_verified_ = 0;
-    }
-  }
-  if (left_ == 0) frame_offer_ = nullptr;
+  take(frame_, bytes, out);
+  if (left_ == 0) frame_.offer = nullptr;
 }
 
-void Receiver::advance(const Target& target, std::uint64_t bytes, Replies& out) {
-  target_done_ += bytes;
-  if (!frame_offer_ || frame_offer_->is_over) return;
-  Offer& offer = *frame_offer_;
-  OfferedItem& item = offer.items[target.item];
+/// The next bytes of a frame are in place, or were thrown away.
+void Receiver::take(Frame& frame, std::uint64_t bytes, Replies& out) {
+  while (bytes > 0) {
+    const Run run = frame.runs[frame.at];
+    const std::uint64_t taken = std::min<std::uint64_t>(bytes, run.length - frame.done);
+    bytes -= taken;
+    advance(frame, run, taken, out);
+    if (frame.done == run.length) {
+      ++frame.at;
+      frame.done = frame.verified = 0;
+    }
+  }
+}
+
+void Receiver::advance(Frame& frame, const Run& run, std::uint64_t bytes, Replies& out) {
+  frame.done += bytes;
+  if (!frame.offer || frame.offer->open_count == 0) return;  // it is over, or ends
+  Offer& offer = *frame.offer;
+  OfferedItem& item = offer.items[run.item];
   if (item.claimed.empty()) return;
-  while (item.piece && target_verified_ < target_done_) {
-    const std::uint64_t length =
-        std::min<std::uint64_t>(BLOCK_BYTES, target.length - target_verified_);
-    if (target_verified_ + length > target_done_) break;
-    verify(target, target_verified_, length);
-    target_verified_ += length;
+  while (item.piece && frame.verified < frame.done) {
+    const std::uint64_t length = std::min<std::uint64_t>(BLOCK_BYTES, run.length - frame.verified);
+    if (frame.verified + length > frame.done) break;
+    verify(frame, run, frame.verified, length);
+    frame.verified += length;
   }
   item.left -= bytes;
   if (item.left > 0) return;
-  complete(offer, target.item);
-  if (--offer.open_count == 0) finish(offer, out);
+  complete(offer, run.item);
+  --offer.open_count;
+  if (offer.is_done()) finish(offer, out);
 }
 
-/// `at`: in the target. The block lies in the piece's own memory, and is in cache still.
-void Receiver::verify(const Target& target, std::uint64_t at, std::uint64_t length) {
-  OfferedItem& item = frame_offer_->items[target.item];
-  const std::uint64_t hash = item.piece->hash_of(target.offset + at, length);
-  if (target.is_summed && hash != hashes_[target.hash_at + at / BLOCK_BYTES]) {
+/// `at`: in the run. The block lies in the piece's own memory, and is in cache still.
+void Receiver::verify(Frame& frame, const Run& run, std::uint64_t at, std::uint64_t length) {
+  OfferedItem& item = frame.offer->items[run.item];
+  const std::uint64_t hash = item.piece->hash_of(run.offset + at, length);
+  if (run.is_summed && hash != frame.hashes[run.hash_at + at / BLOCK_BYTES]) {
     Counters::add(node_.counters.corrupt_in);
-    let_go(*frame_offer_, target.item, Status::corrupt);
+    let_go(*frame.offer, run.item, Status::corrupt);
     return;
   }
   const bool is_spoilt = is_planted_now("skip_checksum", 16);
-  if (is_spoilt) spoil(*item.piece, target.offset + at);
-  item.piece->set_hash((target.offset + at) / BLOCK_BYTES,
-                       is_spoilt ? item.piece->hash_of(target.offset + at, length) : hash);
+  if (is_spoilt) spoil(*item.piece, run.offset + at);
+  item.piece->set_hash((run.offset + at) / BLOCK_BYTES,
+                       is_spoilt ? item.piece->hash_of(run.offset + at, length) : hash);
+}
+
+// ---- pulls ---------------------------------------------------------------------------
+
+std::string Receiver::pull(std::uint64_t request, const wire::Source& source,
+                           std::vector<Target> targets) {
+  Pull pull{{}, std::move(targets)};
+  if (std::string fault = announce(request, source.data, pull.frame); !fault.empty()) return fault;
+  if (!pull.frame.offer) return {};
+  ++pull.frame.offer->pull_count;
+  pulls_.push_back(std::move(pull));
+  return {};
+}
+
+/// What nobody wants any more is stepped over.
+void Receiver::start_pull(Transfers& transfers, Replies& out) {
+  const auto pull = std::make_shared<Pull>(std::move(pulls_.front()));
+  pulls_.pop_front();
+  TargetCursor cursor(pull->targets);
+  std::vector<ucx::Move> moves;
+  std::vector<ucx::RemoteKeyRef> keys;
+  std::vector<std::span<std::byte>> runs;
+  for (const Run& run : pull->frame.runs) {
+    if (!is_wanted(pull->frame, run)) {
+      cursor.skip(run.length);
+      continue;
+    }
+    const PieceRef& piece = pull->frame.offer->items[run.item].piece;
+    runs.clear();
+    piece->runs(run.offset, run.length, runs);
+    for (const auto& part : runs) cursor.pair(part, moves, keys);
+    pull->pieces.push_back(piece);
+  }
+  if (moves.empty()) return pulled(*pull, true, out);
+  transfers.start(ucx::Way::get, moves, std::move(keys),
+                  [this, pull, &out](bool is_whole) { pulled(*pull, is_whole, out); });
+}
+
+/// Its bytes are in place, or never will be: then the stream is at its end.
+void Receiver::pulled(Pull& pull, bool is_whole, Replies& out) {
+  Offer& offer = *pull.frame.offer;
+  if (!is_whole || offer.is_over) return;
+  --offer.pull_count;
+  std::uint64_t bytes = 0;
+  for (const Run& run : pull.frame.runs) bytes += run.length;
+  bytes_received_ += bytes;
+  tally_.moved(Transport::rdma, Direction::in, bytes);
+  take(pull.frame, bytes, out);
+  if (!offer.is_over && offer.is_done()) finish(offer, out);
 }
 
 // ---- ends ----------------------------------------------------------------------------
@@ -298,7 +357,10 @@ bool Receiver::end(std::uint64_t request, Status status, Replies& out) {
     const bool is_open = offer->items[index].piece || index >= offer->reserved_count;
     if (is_open) let_go(*offer, index, status);
   }
-  finish(*offer, out);
+  offer->pull_count -=
+      std::erase_if(pulls_, [&](const Pull& each) { return each.frame.offer == offer; });
+  offer->open_count = 0;
+  if (offer->is_done()) finish(*offer, out);
   return true;
 }
 
@@ -324,8 +386,8 @@ void Receiver::clear() {
     for (OfferedItem& item : offer->items) item.piece = nullptr;
   }
   offers_.clear();
-  frame_offer_ = nullptr;
-  targets_.clear();
+  pulls_.clear();
+  frame_ = {};
   left_ = 0;
   reserving_count_ = 0;
   filling_bytes_ = 0;

@@ -3,6 +3,9 @@
 //
 // Bytes go straight into extents. Nobody else sees a piece while it fills, and only this stream's
 // thread lets it go.
+//
+// They come as DATA on the stream, or are pulled out of the client's memory as a SOURCE says. An
+// offer that is pulled from ends when its transfers are over, and not before.
 #pragma once
 
 #include <sys/uio.h>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "offer.h"
+#include "transfers.h"
 
 namespace gd2fs::serve {
 
@@ -39,6 +43,13 @@ class Receiver {
   /// So many bytes are there, or were thrown away.
   void received(std::size_t bytes, Replies& out);
 
+  /// Takes a SOURCE; its transfers start when there is room for them. A fault: one line.
+  std::string pull(std::uint64_t request, const wire::Source& source, std::vector<Target> targets);
+  bool has_to_pull(const Transfers& transfers) const noexcept {
+    return !pulls_.empty() && transfers.has_room() && !transfers.is_broken();
+  }
+  void start_pull(Transfers& transfers, Replies& out);
+
   bool end(std::uint64_t request, Status status, Replies& out);
   void tick(std::int64_t now_ms, Replies& out);
   /// Frees everything that fills.
@@ -49,21 +60,40 @@ class Receiver {
   std::vector<Store::StagedName> take_staged();
 
  private:
-  /// A run of one item in the present frame.
-  struct Target {
+  /// A run of one item in a frame.
+  struct Run {
     std::size_t item = 0;
     std::uint64_t offset = 0, length = 0;  // in the piece
     std::size_t hash_at = 0;
     bool is_summed = false;
   };
 
+  /// What one DATA or SOURCE frame announces, and how much of it has come.
+  struct Frame {
+    OfferRef offer;  // nothing: it is thrown away
+    std::vector<Run> runs;
+    std::vector<std::uint64_t> hashes;
+    std::size_t at = 0;                    // of `runs`: the one that is coming
+    std::uint64_t done = 0, verified = 0;  // of that run
+  };
+
+  /// A SOURCE on its way: what it fills, which stays as it is until its transfers are over.
+  struct Pull {
+    Frame frame;
+    std::vector<Target> targets;
+    std::vector<PieceRef> pieces{};
+  };
+
   void reserve(Offer& offer, std::size_t index);
   bool reserve_until_turn_ends(Offer& offer);
   void granted(Offer& offer, Replies& out);
   OfferRef find(std::uint64_t request) const;
-  bool is_wanted(const Target& target) const;
-  void advance(const Target& target, std::uint64_t bytes, Replies& out);
-  void verify(const Target& target, std::uint64_t at, std::uint64_t length);
+  std::string announce(std::uint64_t request, const wire::DataTable& table, Frame& frame) const;
+  static bool is_wanted(const Frame& frame, const Run& run);
+  void take(Frame& frame, std::uint64_t bytes, Replies& out);
+  void advance(Frame& frame, const Run& run, std::uint64_t bytes, Replies& out);
+  void verify(Frame& frame, const Run& run, std::uint64_t at, std::uint64_t length);
+  void pulled(Pull& pull, bool is_whole, Replies& out);
   void complete(Offer& offer, std::size_t index);
   void let_go(Offer& offer, std::size_t index, Status status);
   void finish(Offer& offer, Replies& out);
@@ -77,12 +107,9 @@ class Receiver {
   std::uint64_t filling_bytes_ = 0;
   std::deque<Store::StagedName> staged_;
 
-  OfferRef frame_offer_;  // nothing: the frame is thrown away
-  std::vector<Target> targets_;
-  std::vector<std::uint64_t> hashes_;
-  std::size_t target_at_ = 0;
-  std::uint64_t target_done_ = 0, target_verified_ = 0;
-  std::size_t left_ = 0;
+  Frame frame_;             // of DATA, the one that is coming in
+  std::size_t left_ = 0;    // of its payload
+  std::deque<Pull> pulls_;  // for which there was no room yet
 
   std::uint64_t bytes_received_ = 0;
   std::uint64_t marked_bytes_ = 0;  // of `bytes_received_`, when the progress was last looked at

@@ -16,6 +16,7 @@ constexpr std::uint64_t BASE_BYTES = 64 * KiB;
 std::uint8_t distance_of(Transport transport) {
   switch (transport) {
     case Transport::shm: return 0;
+    case Transport::rdma: return 1;
     case Transport::unix_socket: return 1;
     default: return 2;  // not connected yet: as far as any
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace gd2fs {
@@ -87,6 +88,8 @@ void Rpc::rewind() {
   seen.clear();
   leases.clear();
   arena = nullptr;
+  registrations.clear();
+  request.sinks.clear();
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     Body& body = bodies[at];
     body.moved = 0;
@@ -113,6 +116,46 @@ bool Rpc::is_next(const wire::DataTable& table) const {
     before = &piece;
   }
   return true;
+}
+
+void Rpc::name(Buffer part, std::vector<wire::Sink>& out) const {
+  constexpr std::size_t SINK_LENGTH_MAX = std::numeric_limits<std::uint32_t>::max();
+  const auto found =
+      std::find_if(registrations.begin(), registrations.end(), [&](const auto& each) {
+        return each->memory().covers({part.at, part.bytes});
+      });
+  assert(found != registrations.end());
+  while (part.bytes > 0) {
+    const std::size_t here = std::min(part.bytes, SINK_LENGTH_MAX);
+    const auto at = reinterpret_cast<std::uintptr_t>(part.at);  // for the node, as a number
+    out.push_back({(*found)->number(), static_cast<std::uint32_t>(here), at});
+    part = {part.at + here, part.bytes - here};
+  }
+}
+
+std::size_t Rpc::take_placed(const wire::DataTable& table, bool is_verifying) {
+  std::size_t corrupt_blocks = 0;
+  std::size_t hash = 0;
+  for (const wire::DataPiece& piece : table.pieces) {
+    Body& body_of = bodies[piece.item];
+    if (body_of.tag != 0 && body_of.tag != piece.tag) body_of.is_corrupt = true;
+    body_of.tag = piece.tag;
+    body_of.moved += piece.length;
+    if (piece.hashes == 0) body_of.is_corrupt = body_of.is_corrupt || is_verifying;
+    if (!is_verifying || piece.hashes == 0) {
+      body_of.cursor.skip(piece.length);
+      hash += piece.hashes;
+      continue;
+    }
+    for (std::size_t left = piece.length; left > 0;) {
+      const std::size_t block = std::min<std::size_t>(left, BLOCK_BYTES);
+      left -= block;
+      if (body_of.cursor.hash(block) == table.hashes[hash++]) continue;
+      body_of.is_corrupt = true;
+      ++corrupt_blocks;
+    }
+  }
+  return corrupt_blocks;
 }
 
 bool Rpc::absorb(const wire::Header& header, wire::View bytes) {
@@ -219,6 +262,7 @@ void Rpc::finish(Status with) {
     pace = nullptr;
   }
   late = nullptr;
+  registrations.clear();
   // The callback holds the call, the call holds this: taken out, so that neither keeps the other.
   const std::function<void()> callback = std::move(done);
   done = nullptr;

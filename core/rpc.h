@@ -14,6 +14,7 @@
 #include "lease_keeper.h"
 #include "operation.h"
 #include "pace.h"
+#include "registrations.h"
 #include "wire.h"
 
 namespace gd2fs {
@@ -74,6 +75,10 @@ struct Rpc {
   ArenaMapRef arena;  // that `seen` lies in
   bool is_verifying_view = false;
 
+  /// Of a request whose bytes go beside the stream: what `memory` lies in. While it has these a
+  /// node may reach the memory.
+  std::vector<RegistrationRef> registrations;
+
   Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
 
   /// Room for so many items.
@@ -109,6 +114,10 @@ struct Rpc {
   /// Does every piece lie within its item, and go on where the one before ended? So what has
   /// arrived of an item is always its front, and a count says how much.
   bool is_next(const wire::DataTable& table) const;
+  /// Appends where this part of `memory` lies, as nodes know it.
+  void name(Buffer part, std::vector<wire::Sink>& out) const;
+  /// Takes in what is in `memory` by now, as `is_next` allows. How many blocks are not as promised.
+  std::size_t take_placed(const wire::DataTable& table, bool is_verifying);
   /// Takes a RESPONSE frame in. False: it breaks the protocol.
   bool absorb(const wire::Header& header, wire::View table);
   /// Takes grants in as the answer. False: they break the protocol.

@@ -61,7 +61,7 @@ void Sender::compose(std::size_t payload_max, std::uint64_t consumed) {
     const ReadJob::Turn turn =
         job->next_frame(node_, outgoing_, viewer.get(), wake, room, consumed);
     tally_.moved(outgoing_.is_leasing() ? Transport::shm : by_, Direction::out,
-                 outgoing_.payload_bytes());
+                 outgoing_.payload.bytes());
     if (turn == ReadJob::Turn::over) {
       outgoing_.ends.push_back(job->request());
       jobs_.erase(job);

@@ -16,14 +16,16 @@
 
 namespace gd2fs {
 
+using serve::ArenaRdma;
 using serve::Counters;
 using serve::Janitor;
 using serve::Node;
 using serve::Worker;
 
 struct Server::State {
-  explicit State(const ServerOptions& options, std::unique_ptr<Store> store, tls::ContextPtr tls)
-      : node(options, std::move(store), std::move(tls)), janitor(node) {}
+  State(const ServerOptions& options, std::unique_ptr<Store> store, tls::ContextPtr tls,
+        ArenaRdma rdma)
+      : node(options, std::move(store), std::move(tls), std::move(rdma)), janitor(node) {}
   ~State();
 
   Result<bool> listen();
@@ -98,6 +100,17 @@ Result<Listeners> listeners_at(const ServerOptions& options) {
     listeners.sockets.push_back(std::move(*listener));
   }
   return listeners;
+}
+
+Result<ArenaRdma> open_arena_rdma(const ServerOptions& options, bool is_tls,
+                                  std::span<std::byte> arena) {
+  auto side = open_rdma(options.rdma, is_tls);
+  if (!side) return side.error();
+  if (side->context == nullptr) return ArenaRdma{nullptr, nullptr, side->lack};
+  auto memory = side->context->register_memory(arena);
+  if (memory) return ArenaRdma{side->context, std::move(*memory), ""};
+  if (options.rdma.use == Rdma::on) return memory.error();
+  return ArenaRdma{nullptr, nullptr, memory.error().message};
 }
 
 Result<bool> check(const ServerOptions& options) {
@@ -226,7 +239,10 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
   if (!options.is_traceable) prctl(PR_SET_DUMPABLE, 0);
   auto store = Store::open(store_options);
   if (!store) return store.error();
-  auto state = std::make_unique<State>(options, std::move(*store), std::move(secured));
+  auto rdma = open_arena_rdma(options, secured != nullptr, (*store)->arena().memory());
+  if (!rdma) return rdma.error();
+  auto state =
+      std::make_unique<State>(options, std::move(*store), std::move(secured), std::move(*rdma));
   state->recovery.arena = state->node.store->recovery();
   if (auto kept = restore_records(state->node, state->recovery.records); !kept) return kept.error();
   if (auto listening = state->listen(); !listening) return listening.error();
@@ -245,6 +261,7 @@ std::string Server::rung_name() const { return state_->node.store->arena().rung_
 bool Server::is_sealed() const { return state_->node.store->arena().is_sealed(); }
 const std::string& Server::socket_name() const { return state_->socket_name; }
 const std::string& Server::socket_fault() const { return state_->socket_fault; }
+const std::string& Server::rdma_lack() const { return state_->node.rdma.lack; }
 const Recovery& Server::recovery() const { return state_->recovery; }
 ServerCounts Server::counts() const { return state_->node.counts(); }
 ServerTally Server::tally() const { return state_->node.tally(); }

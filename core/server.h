@@ -17,6 +17,7 @@
 #include "judge.h"
 #include "key_trace.h"
 #include "peer_tally.h"
+#include "rdma.h"
 #include "refusal.h"
 #include "restart.h"
 #include "slow.h"
@@ -57,6 +58,7 @@ struct ServerOptions {
   std::uint32_t stop_write_ms = 30'000;  // at its end, for what is yet to be written to disk
   tcp::SocketSettings sockets;
   tls::Settings tls;  // of all that is TCP: its streams, and those to other nodes
+  RdmaSettings rdma;  // of clients' bytes; nodes among themselves use TCP
 };
 
 struct ServerCounts {
@@ -112,6 +114,8 @@ class Server {
   /// Of its Unix socket, without the zero byte in front; empty when it has none, and why.
   const std::string& socket_name() const;
   const std::string& socket_fault() const;
+  /// Why there are no one-sided transfers; empty when there are.
+  const std::string& rdma_lack() const;
   ServerCounts counts() const;
   ServerTally tally() const;
   /// Requests that took too long, the oldest first, and forgets them.

@@ -110,6 +110,10 @@ std::vector<std::uint64_t> Stream::take_told() {
 // ---- losing --------------------------------------------------------------------------
 
 void Stream::close() {
+  // First of all: no byte of a request moves any more.
+  if (worker_ != nullptr) thread_.forget(worker_->descriptor());
+  worker_ = nullptr;
+  keys_.clear();
   if (channel_) thread_.forget(channel_.fd());
   channel_.close();
   arena_ = nullptr;  // a node that has ended gets its memory back
@@ -147,7 +151,9 @@ void Stream::release_pending(std::int64_t now, bool is_counted) {
     if (rpc == nullptr) continue;
     const bool is_repeatable = rpc->is_idempotent() && rpc->lost_count < LOST_MAX;
     rpc->lost_count += is_counted ? 1 : 0;
-    if (!rpc->is_idempotent()) {
+    if (entry.ends_as) {
+      rpc->finish(*entry.ends_as);
+    } else if (!rpc->is_idempotent()) {
       rpc->finish(Status::unknown);
     } else if (is_repeatable && now < rpc->deadline_ms) {
       again.push_back(std::move(rpc));
@@ -196,6 +202,7 @@ void Stream::start(RpcRef rpc) {
   // What is moved may be there already: its bytes wait for the grant.
   const bool is_moved = rpc->request.head.priority == wire::PRIORITY_MOVE;
   const bool is_eager = rpc->is_upload() && !is_moved && rpc->body_bytes() <= eager_max;
+  const bool is_exposed = expose(*rpc, is_eager);
   wire::Bytes& control = out_->control();
   const std::size_t at = control.size();
   wire::encode_request(control, request, is_eager ? wire::EAGER : std::uint8_t{0}, rpc->request);
@@ -211,11 +218,14 @@ void Stream::start(RpcRef rpc) {
   const std::uint64_t bulk_bytes = rpc->is_bulk() ? rpc->body_bytes() : 0;
   bulk_count_ += bulk_bytes != 0 ? 1 : 0;
   bulk_bytes_ += bulk_bytes;
-  pending_.emplace(request, Pending{std::move(rpc), bulk_bytes, false, now});
+  Pending pending{std::move(rpc), bulk_bytes, false, now};
+  pending.is_exposed = is_exposed;
+  pending_.emplace(request, std::move(pending));
 }
 
 /// The call goes on without this request: no byte of its memory is touched from here on.
 void Stream::let_go(std::uint64_t request, Pending& pending, Status status) {
+  if (pending.is_exposed) return leave(request, pending, status);
   const RpcRef rpc = std::move(pending.rpc);
   pending.rpc = nullptr;
   out_->forget(request);
@@ -267,6 +277,7 @@ bool Stream::take_frame(const wire::Header& header, wire::View table) {
     case wire::Kind::acked: return take_confirmation(header);
     case wire::Kind::lease: return take_lease(header, table);
     case wire::Kind::map: return take_map(table);
+    case wire::Kind::placed: return take_placed(header, table);
     case wire::Kind::ack: return true;  // no payload is spliced to nodes
     default: return false;
   }
@@ -283,7 +294,7 @@ bool Stream::take_grant(const wire::Header& header, wire::View table) {
   const auto grants = wire::decode_grant(table, header.items);
   if (found == pending_.end() || !grants) return false;
   Rpc* rpc = found->second.rpc.get();
-  if (rpc == nullptr) return true;
+  if (rpc == nullptr || found->second.ends_as) return true;
   if (!rpc->is_upload()) return false;
   if (rpc->is_question) {
     if (!rpc->absorb_grants(*grants)) return false;
@@ -296,7 +307,7 @@ bool Stream::take_grant(const wire::Header& header, wire::View table) {
     const Body& body = rpc->bodies[grant.item];
     if (grant.status == Status::ok && body.moved == 0) items.push_back(grant.item);
   }
-  out_->upload(header.request, *rpc, std::move(items));
+  out_->upload(header.request, *rpc, std::move(items), found->second.is_exposed);
   return true;
 }
 
@@ -318,10 +329,15 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
     acknowledge(header.request, wire::CONFIRM);
     return true;
   }
+  const std::optional<Status> ends_as = found->second.ends_as;
   pending_.erase(found);
   if (in_->reference_end() > acknowledged_) acknowledge(0);
   if (rpc == nullptr) return true;
   out_->forget(header.request);
+  if (ends_as) {
+    rpc->finish(*ends_as);
+    return true;
+  }
   rpc->settle();
   rpc->finish(Status::ok);
   return true;
@@ -400,7 +416,7 @@ std::string Stream::end_reason() const {
 
 std::int64_t Stream::tick(std::int64_t now) {
   bool has_expired = link_.expire(now);
-  if (state_ == State::connecting || state_ == State::greeting || state_ == State::proving) {
+  if (state_ != State::idle && state_ != State::ready) {
     if (now < connect_until_ms_) return connect_until_ms_;
     connect_failed("no answer within " + std::to_string(link_.options().connect_ms) + " ms");
   }
@@ -408,7 +424,7 @@ std::int64_t Stream::tick(std::int64_t now) {
   std::vector<std::function<void()>> late;
   bool is_to_ask = false;
   for (auto& [request, pending] : pending_) {
-    if (pending.rpc == nullptr) continue;
+    if (pending.rpc == nullptr || pending.ends_as) continue;
     if (now >= pending.rpc->deadline_ms) {
       has_expired = true;
       let_go(request, pending, Status::expired);
@@ -421,7 +437,7 @@ std::int64_t Stream::tick(std::int64_t now) {
     }
   }
   for (const auto& call : late) call();
-  next = std::min(next, expire_held(now));
+  next = std::min({next, expire_held(now), watch_fences(now)});
   if (has_expired && is_silent(now)) {
     link_.node_silent();
   } else if (is_to_ask && state_ == State::ready) {

@@ -1,7 +1,12 @@
 // Stream: one connection to one node, from connecting to its loss. Lives on one I/O thread.
 //
 //   idle -> connecting -> greeting (waits for CHALLENGE) -> proving (waits for WELCOME) -> ready
+//   with one-sided transfers: ... proving -> reaching (waits for PEER) -> ready
 //   and from anywhere back to idle
+//
+// A request whose memory the node reaches by itself ends with the node's last word, or once this
+// stream's worker is gone: a late or cancelled one waits for the first, and after FENCE_MS makes
+// sure of the second.
 #pragma once
 
 #include <deque>
@@ -17,6 +22,7 @@
 #include "outbound.h"
 #include "rpc.h"
 #include "silence.h"
+#include "transport/ucx_worker.h"
 
 namespace gd2fs {
 
@@ -49,13 +55,24 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t tick(std::int64_t now) override;
 
  private:
-  enum class State { idle, connecting, greeting, proving, ready };
+  enum class State { idle, connecting, greeting, proving, reaching, ready };
 
   struct Pending {
     RpcRef rpc;                  // nullptr: let go; its last frame is still to come
     std::uint64_t bulk_bytes;    // 0: it is small
     bool is_confirming = false;  // all has come, but for the node's word that it was in place
     std::int64_t since_ms = 0;
+    bool is_exposed = false;           // the node may reach its memory
+    std::optional<Status> ends_as{};   // of one that is exposed, and nobody waits for any more,
+    std::int64_t fence_ms = NEVER_MS;  // but until then at the latest
+  };
+
+  /// What the worker's descriptor tells.
+  struct Hands : IoThread::Watcher {
+    explicit Hands(Stream& of) : stream(of) {}
+    void ready(std::uint32_t) override { stream.move_bytes(); }
+    std::int64_t tick(std::int64_t) override { return NEVER_MS; }
+    Stream& stream;
   };
 
   bool take_frame(const wire::Header& header, wire::View table) override;
@@ -66,6 +83,18 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void note_view(Rpc& rpc, std::uint64_t lease);
   bool take_lease(const wire::Header& header, wire::View table);
   bool take_map(wire::View table);
+  bool wants_rdma() const;
+  bool reach();
+  bool take_peer(wire::View table);
+  bool has_answered(const std::string& fault);
+  bool take_placed(const wire::Header& header, wire::View table);
+  bool expose(Rpc& rpc, bool is_eager);
+  bool find_registrations(Rpc& rpc) const;
+  void tell(const RegistrationRef& registration);
+  void forget_keys();
+  void leave(std::uint64_t request, Pending& pending, Status status);
+  void move_bytes();
+  std::int64_t watch_fences(std::int64_t now);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);
   bool take_confirmation(const wire::Header& header);
@@ -128,6 +157,10 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   std::int64_t connect_until_ms_ = 0;
   std::int64_t retry_at_ms_ = 0;
   std::int64_t retry_ms_ = 0;
+
+  Hands hands_{*this};
+  std::unique_ptr<ucx::Worker> worker_;  // by which the node reaches this process
+  std::unordered_map<std::uint32_t, std::weak_ptr<const Registration>> keys_;  // told to the node
 
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::uint64_t last_request_ = 0;

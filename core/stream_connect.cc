@@ -43,7 +43,9 @@ void Stream::connect(std::int64_t now) {
 bool Stream::try_unix(std::int64_t now) {
   is_unix_ = false;
   const LinkOptions& options = link_.options();
-  if (options.transport == Transport::tcp || now < unix_at_ms_) return false;
+  const bool is_remote =
+      options.transport == Transport::tcp || options.transport == Transport::rdma;
+  if (is_remote || now < unix_at_ms_) return false;
   tcp::Descriptor socket = local::connect_to(options.socket_name);
   const auto peer = socket ? local::peer_of(socket.get()) : std::nullopt;
   if (!peer) return false;
@@ -71,7 +73,7 @@ bool Stream::wants_shm() const {
 }
 
 Transport Stream::transport() const {
-  if (!is_unix_) return Transport::tcp;
+  if (!is_unix_) return worker_ != nullptr ? Transport::rdma : Transport::tcp;
   const bool is_shm = (challenge_.capabilities & wire::SHM) != 0;
   return is_shm ? Transport::shm : Transport::unix_socket;
 }
@@ -129,6 +131,7 @@ void Stream::begin_greeting() {
     out_->join_small();
   }
   if (wants_shm()) hello.capabilities |= wire::SHM | wire::VIEW;
+  if (wants_rdma()) hello.capabilities |= wire::RDMA;
   introduction_.emplace(link_.options().token);
   introduction_->hello(out_->control(), std::move(hello));
   flush();
@@ -152,10 +155,13 @@ bool Stream::take_greeting(const wire::Header& header, wire::View table) {
       return false;
     }
     introduction_.reset();
+    if (reach()) return goodbye_.empty();
     begin_ready(challenge_);
     return true;
   }
-  return false;
+  if (state_ != State::reaching) return false;
+  if (header.kind == wire::Kind::map) return take_map(table);
+  return header.kind == wire::Kind::peer && take_peer(table);
 }
 
 bool Stream::take_challenge(const wire::Challenge& challenge) {

@@ -33,7 +33,7 @@ enum class FoundIn : std::uint8_t { memory = 0, disk = 1 };
 inline constexpr std::size_t TIERS = 2;
 
 enum class Direction : std::uint8_t { in = 0, out = 1 };
-inline constexpr std::size_t TRANSPORTS = 4;  // as Transport numbers them
+inline constexpr std::size_t TRANSPORTS = 5;  // as Transport numbers them
 using TransportBytes = std::array<std::array<std::uint64_t, 2>, TRANSPORTS>;
 
 /// Ops by which requests are told apart; what is none of them is the last one.

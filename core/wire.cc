@@ -45,7 +45,7 @@ std::uint32_t check_of(View header, View table) {
 
 bool is_kind(std::uint8_t kind) {
   return kind >= static_cast<std::uint8_t>(Kind::hello) &&
-         kind <= static_cast<std::uint8_t>(Kind::goodbye);
+         kind <= static_cast<std::uint8_t>(Kind::source);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 //   request     client REQUEST (ids rise), server [DATA ...] RESPONSE with LAST
 //   write       client REQUEST offer, server GRANT, client DATA ..., server RESPONSE with LAST;
 //               with EAGER on the REQUEST, DATA follows at once and no GRANT is sent
+//   one-sided   client PEER, server PEER; client KEY ...; then REQUEST names where its bytes go, and
+//               PLACED says that they are there; SOURCE says where the bytes of an offer are
 //   malformed   GOODBYE(reason) and close
 #pragma once
 
@@ -30,11 +32,13 @@ namespace gd2fs::wire {
 
 // ---- handshake -----------------------------------------------------------------------
 
-// Capabilities: what a side can do. Unknown bits are ignored. SHM and VIEW are wanted in HELLO, and
-// granted for this very stream in CHALLENGE.
+// Capabilities: what a side can do. Unknown bits are ignored. SHM, RDMA and VIEW are wanted in HELLO,
+// and granted for this very stream in CHALLENGE.
 inline constexpr std::uint64_t SPLICE_HOLDS = 1;  // server: splices. client: says what it has read
 inline constexpr std::uint64_t NO_VERIFY = 2;
-inline constexpr std::uint64_t SHM = 4;    // reads are answered with LEASE
+inline constexpr std::uint64_t SHM = 4;  // reads are answered with LEASE
+inline constexpr std::uint64_t RDMA =
+    8;  // payload may travel beside the stream, by one-sided transfers
 inline constexpr std::uint64_t VIEW = 32;  // ITEM_VIEW
 
 enum class StreamClass : std::uint8_t { small = 0, bulk = 1, node = 2 };
@@ -268,15 +272,25 @@ struct Item {
   std::uint64_t if_size = ~std::uint64_t{0};
 };
 
+/// Memory of the client, as the node reaches it: within a registration that a KEY has named.
+struct Sink {
+  std::uint32_t key = 0;
+  std::uint32_t length = 0;
+  std::uint64_t at = 0;  // in the client's process
+};
+
 struct Request {
   RequestHead head;
   std::vector<Item> items;
   std::shared_ptr<const char[]> names{};  // what borrowed names of the items lie in; or nothing
   Bytes body{};  // REPLICATE: a part of an attempt (record_parts.h). OFFER: the caller's tags
+  // GET, READ: where the bytes go, in order, together as long as the items; nothing: on the stream.
+  std::vector<Sink> sinks{};
 };
 
 /// 8, 48 or 64; 0 for an unknown op.
 std::size_t item_bytes(Op op) noexcept;
+inline constexpr std::size_t SINK_BYTES = 16;
 /// How many table bytes a request of this shape takes (equal neighbouring names are not shared).
 std::size_t request_table_bytes(Op op, std::size_t items, std::size_t names_bytes) noexcept;
 /// One REQUEST frame. The caller keeps within ITEMS_MAX and TABLE_BYTES_MAX (asserted).
@@ -433,6 +447,36 @@ std::optional<std::uint64_t> decode_arena(View table, std::uint16_t items);
 
 void encode_release(Bytes& out, std::span<const std::uint64_t> leases, std::uint64_t consumed);
 std::optional<std::vector<std::uint64_t>> decode_release(View table);
+
+// ---- one-sided transfers -------------------------------------------------------------
+
+/// PEER: a client's worker address; answered by why the node does not reach it, or nothing.
+void encode_peer(Bytes& out, View address);
+void encode_peer_answer(Bytes& out, std::string_view reason);
+/// Of either. Nothing when it is too long.
+std::optional<View> decode_peer(View table);
+
+/// KEY: memory that the client has registered, for requests that follow. `packed` empty: it is
+/// named no more.
+struct Key {
+  std::uint32_t number = 0;
+  std::uint64_t at = 0, length = 0;
+  Bytes packed{};
+};
+void encode_key(Bytes& out, const Key& key);
+std::optional<Key> decode_key(View table);
+
+/// PLACED: these pieces are in the client's memory. The table of a DATA frame, without payload.
+void encode_placed(Bytes& out, std::uint64_t request, const DataTable& table);
+std::optional<DataTable> decode_placed(View table, std::uint16_t items);
+
+/// SOURCE: the node shall take these pieces of an offer out of the client's memory.
+struct Source {
+  DataTable data;
+  std::vector<Sink> sinks;  // together as long as the pieces
+};
+void encode_source(Bytes& out, std::uint64_t request, const Source& source, std::uint64_t consumed);
+std::optional<Source> decode_source(View table, std::uint16_t items);
 
 struct Grant {
   std::uint16_t item = 0;

@@ -40,6 +40,10 @@ enum class Kind : std::uint8_t {
   lease = 13,
   release = 14,
   goodbye = 15,
+  peer = 16,
+  key = 17,
+  placed = 18,
+  source = 19,
 };
 
 // Header flags.

@@ -1,13 +1,24 @@
-#include "wire.h"
-
 #include <algorithm>
 #include <cassert>
+#include <limits>
+
+#include "wire_pieces.h"
 
 namespace gd2fs::wire {
 
 namespace {
 
 constexpr std::size_t REQUEST_HEAD_BYTES = 32;
+
+bool has_sinks(Op op) { return op == Op::get || op == Op::read; }
+
+/// What sinks have to be as long as; no sum wraps.
+std::uint64_t wanted_bytes(std::span<const Item> items) {
+  constexpr std::uint64_t MOST = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t sum = 0;
+  for (const Item& item : items) sum += std::min(item.length, MOST - sum);
+  return sum;
+}
 
 }  // namespace
 
@@ -101,10 +112,12 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   for (const Item& item : body.items) names_bytes += item.name.size();
   const std::size_t width = item_bytes(body.head.op);
   assert(body.items.size() <= ITEMS_MAX);
-  assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) + body.body.size() <=
+  const std::size_t extra_bytes = body.body.size() + body.sinks.size() * SINK_BYTES;
+  assert(request_table_bytes(body.head.op, body.items.size(), names_bytes) + extra_bytes <=
          TABLE_BYTES_MAX);
   assert(body.body.empty() || body.head.op == Op::replicate ||
          (body.head.op == Op::offer && body.body.size() <= TAGS_BYTES_MAX));
+  assert(body.sinks.empty() || has_sinks(body.head.op));
 
   FrameWriter frame(out, Kind::request, request, flags);
   frame.u8(static_cast<std::uint8_t>(body.head.op));
@@ -113,7 +126,7 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   frame.u32(body.head.deadline_ms);
   frame.u64(body.head.map_epoch);
   frame.u32(static_cast<std::uint32_t>(names_bytes));
-  frame.u32(static_cast<std::uint32_t>(body.body.size()));  // elsewhere sinks, of RDMA only
+  frame.u32(static_cast<std::uint32_t>(extra_bytes));
   frame.u64(body.head.trace);
   std::uint32_t name_at = 0;
   Fields fields = frame.room(body.items.size() * width);
@@ -123,6 +136,7 @@ void encode_request(Bytes& out, std::uint64_t request, std::uint8_t flags, const
   }
   for (const Item& item : body.items) frame.text(item.name);
   frame.bytes(body.body);
+  write_sinks(frame, body.sinks);
   frame.finish(static_cast<std::uint16_t>(body.items.size()), 0, 0);
 }
 
@@ -135,18 +149,18 @@ std::optional<Request> decode_request(View bytes, std::uint16_t items) {
   out.head.deadline_ms = table.u32();
   out.head.map_epoch = table.u64();
   const std::uint32_t names_bytes = table.u32();
-  const std::uint32_t sinks_bytes = table.u32();
+  const std::uint32_t extra_bytes = table.u32();
   out.head.trace = table.u64();
   if (!table.ok()) return {};
   if (item_bytes(out.head.op) == 0) return out;
-  const bool has_body =
-      out.head.op == Op::replicate || (out.head.op == Op::offer && sinks_bytes <= TAGS_BYTES_MAX);
-  if (width != item_bytes(out.head.op) || (sinks_bytes != 0 && !has_body) || items > ITEMS_MAX ||
-      table.left() != items * width + names_bytes + std::size_t{sinks_bytes})
+  const bool has_body = out.head.op == Op::replicate ||
+                        (out.head.op == Op::offer && extra_bytes <= TAGS_BYTES_MAX) ||
+                        has_sinks(out.head.op);
+  if (width != item_bytes(out.head.op) || (extra_bytes != 0 && !has_body) || items > ITEMS_MAX ||
+      table.left() != items * width + names_bytes + std::size_t{extra_bytes})
     return {};
-  const View body = bytes.last(sinks_bytes);
-  out.body.assign(body.begin(), body.end());
-  const View text = bytes.first(bytes.size() - sinks_bytes).last(names_bytes);
+  const View extra = bytes.last(extra_bytes);
+  const View text = bytes.first(bytes.size() - extra_bytes).last(names_bytes);
   auto names = std::make_unique<char[]>(text.size());
   std::transform(text.begin(), text.end(), names.get(),
                  [](std::byte each) { return static_cast<char>(each); });
@@ -155,6 +169,13 @@ std::optional<Request> decode_request(View bytes, std::uint16_t items) {
   out.items.resize(items);
   for (Item& item : out.items)
     if (!decode_item(table, width, all, item)) return {};
+  if (!has_sinks(out.head.op)) {
+    out.body.assign(extra.begin(), extra.end());
+  } else if (extra_bytes != 0) {
+    auto sinks = read_sinks(TableReader(extra), wanted_bytes(out.items));
+    if (!sinks) return {};
+    out.sinks = std::move(*sinks);
+  }
   return out;
 }
 

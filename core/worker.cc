@@ -18,6 +18,7 @@ constexpr std::size_t ACCEPTS_MAX = 64;  // of one listener in one round
 // What an event is about: 0 the bell, then listeners, then connections.
 constexpr std::uint64_t BELL_ID = 0;
 constexpr std::uint64_t CONNECTION_ID_MIN = 1 << 16;
+constexpr std::uint64_t TRANSFERS_BIT = std::uint64_t{1} << 63;  // beside a connection's id
 
 }  // namespace
 
@@ -121,6 +122,14 @@ void Worker::make_ready(Connection& connection) {
   ready_.push_back(connection.id());
 }
 
+void Worker::watch_transfers(const Connection& connection, int descriptor) {
+  watch(descriptor, EPOLLIN, connection.id() | TRANSFERS_BIT);
+}
+
+void Worker::forget_transfers(int descriptor) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+}
+
 void Worker::loop() {
   while (!node_.is_stopping.load(std::memory_order_relaxed)) {
     wait();
@@ -145,8 +154,8 @@ void Worker::wait() {
       static_cast<void>(!::read(bell_.get(), &rings, sizeof rings));
     } else if (id < CONNECTION_ID_MIN) {
       accept_all(id - 1);
-    } else if (Connection* connection = find(id)) {
-      connection->on_events(event.events);
+    } else if (Connection* connection = find(id & ~TRANSFERS_BIT)) {
+      if ((id & TRANSFERS_BIT) == 0) connection->on_events(event.events);
       make_ready(*connection);
     }
   }

@@ -52,6 +52,9 @@ class Worker {
   /// Memory for bytes that nobody wants.
   std::span<std::byte> scratch() noexcept { return scratch_; }
   void make_ready(Connection& connection);
+  /// A connection is made ready when its transfers have something to say.
+  void watch_transfers(const Connection& connection, int descriptor);
+  void forget_transfers(int descriptor);
 
  private:
   void loop();

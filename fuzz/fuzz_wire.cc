@@ -33,7 +33,10 @@ void requests_round_trip(View table, std::uint16_t items) {
   std::size_t names_bytes = 0;
   for (const Item& item : request->items) names_bytes += item.name.size();
   const auto op = request->head.op;
-  if (request_table_bytes(op, request->items.size(), names_bytes) > gd2fs::TABLE_BYTES_MAX) return;
+  const std::size_t sinks_bytes = request->sinks.size() * SINK_BYTES;
+  if (request_table_bytes(op, request->items.size(), names_bytes) + sinks_bytes >
+      gd2fs::TABLE_BYTES_MAX)
+    return;
   Bytes frame;
   encode_request(frame, 1, 0, *request);
   const auto header = decode_header(frame);
@@ -68,6 +71,28 @@ void leases_round_trip(View table, std::uint16_t items) {
   require(std::ranges::equal(View(frame).subspan(gd2fs::HEADER_BYTES), table));
 }
 
+void transfers_round_trip(View table, std::uint16_t items) {
+  const auto after_header = [](const Bytes& frame) {
+    return View(frame).subspan(gd2fs::HEADER_BYTES);
+  };
+  decode_peer(table);
+  if (const auto key = decode_key(table)) require(key->at + key->length >= key->at);
+  if (const auto placed = decode_placed(table, items)) {
+    Bytes frame;
+    encode_placed(frame, 1, *placed);
+    require(std::ranges::equal(after_header(frame), table));
+  }
+  const auto source = decode_source(table, items);
+  if (!source) return;
+  std::uint64_t pieces = 0, sinks = 0;
+  for (const DataPiece& piece : source->data.pieces) pieces += piece.length;
+  for (const Sink& sink : source->sinks) sinks += sink.length;
+  require(pieces == sinks);
+  Bytes frame;
+  encode_source(frame, 1, *source, 0);
+  require(std::ranges::equal(after_header(frame), table));
+}
+
 void records_round_trip(View table) {
   gd2fs::FullRecord full;
   TableReader reader(table);
@@ -100,6 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* at, std::size_t bytes)
   requests_round_trip(table, header->items);
   data_round_trips(table, header->items, header->payload_bytes());
   leases_round_trip(table, header->items);
+  transfers_round_trip(table, header->items);
   records_round_trip(table);
   return 0;
 }

@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("GD2FS_CORE_TESTS", ROOT / "build" / "core"))
 NAMES = sorted(path.stem for path in (ROOT / "tests" / "core").glob("test_*.cc"))
+# The client's tests, with all of their payload by one-sided transfers: over which of UCX's.
+UCX_TLS = ("tcp", "posix,sysv")
 TEST_S_MAX = 110
 
 pytestmark = pytest.mark.slow
@@ -20,11 +22,32 @@ def test_the_core_has_tests():
     assert NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_core(name):
+def passes(name: str, **environment: str) -> None:
     binary = BUILD / name
     assert binary.exists(), f"{binary} is not built: run `make core-tests`"
 
-    done = subprocess.run([binary], capture_output=True, text=True, timeout=TEST_S_MAX)
+    done = subprocess.run(
+        [binary],
+        capture_output=True,
+        text=True,
+        timeout=TEST_S_MAX,
+        env={**os.environ, **environment},
+    )
 
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_core(name):
+    passes(name)
+
+
+@pytest.mark.parametrize("name", ["test_client", "test_client_files"])
+def test_core_under_tls(name):
+    passes(f"{name}_tls")
+
+
+@pytest.mark.parametrize("transports", UCX_TLS)
+@pytest.mark.parametrize("name", ["test_client", "test_client_files"])
+def test_core_by_one_sided_transfers(name, transports):
+    passes(f"{name}_rdma", GD2FS_TEST_UCX_TLS=transports)

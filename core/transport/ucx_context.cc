@@ -15,17 +15,6 @@ bool is_with_shared_memory(const std::string& transports) {
   return !transports.starts_with('^') && (has("posix") || has("sysv") || has("shm") || has("all"));
 }
 
-/// Of this machine: has it a card, and may UCX use it?
-bool finds_cards(const std::string& transports) {
-  std::error_code ignored;
-  const std::filesystem::directory_iterator cards("/sys/class/infiniband", ignored);
-  if (ignored || cards == std::filesystem::directory_iterator()) return false;
-  constexpr const char* KINDS[] = {"rc", "ud", "dc", "ib", "all"};
-  return transports.starts_with('^') || std::ranges::any_of(KINDS, [&](const char* kind) {
-           return transports.find(kind) != std::string::npos;
-         });
-}
-
 /// UCX's own settings, with ours on top.
 class Config {
  public:
@@ -51,6 +40,16 @@ class Config {
 };
 
 }  // namespace
+
+bool finds_cards(const std::string& transports) {
+  std::error_code ignored;
+  const std::filesystem::directory_iterator cards("/sys/class/infiniband", ignored);
+  if (ignored || cards == std::filesystem::directory_iterator()) return false;
+  constexpr const char* KINDS[] = {"rc", "ud", "dc", "ib", "all"};
+  return transports.starts_with('^') || std::ranges::any_of(KINDS, [&](const char* kind) {
+           return transports.find(kind) != std::string::npos;
+         });
+}
 
 Result<ContextRef> Context::open(const Options& options) {
   auto library = Library::open(options.library);

@@ -25,6 +25,9 @@ struct Options {
   std::string transports = TRANSPORTS_DEFAULT;  // as `UCX_TLS`
 };
 
+/// Has this machine a card, and may UCX use it? Looked up without UCX.
+bool finds_cards(const std::string& transports);
+
 class Context;
 class Worker;
 

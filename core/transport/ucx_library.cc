@@ -12,9 +12,10 @@ namespace {
 
 constexpr const char* SYSTEM_NAME = "libucp.so.0";
 constexpr const char* HINT =
-    "install Debian's `libucx0`, or `pip install nixl`, or name a libucp in `GD2FS_UCX`";
+    "`pip install \"gd2fs[rdma]\"` brings one, or name the libucp of UCX 1.14 or newer in GD2FS_UCX";
 constexpr unsigned MAJOR = 1;
-constexpr unsigned MINOR_MIN = 13;  // the oldest one that this has been tried with
+// Older ones end the process when a peer vanishes while they connect to it over TCP.
+constexpr unsigned MINOR_MIN = 14;
 
 /// UCX takes the signals of crashes for itself when it is loaded. They are the process's own.
 class KeptSignals {

@@ -180,6 +180,7 @@ class Client:
         token: str = "",
         token_file: str = "",
         tls: Mapping[str, object] = ...,
+        rdma: Mapping[str, str] = ...,
     ) -> None: ...
     def get_pages(
         self,
@@ -362,6 +363,15 @@ class Client:
     def map(self) -> tuple[int, bytes, list[str]]:
         """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""
 
+    def register_memory(self, address: int, bytes: int) -> None:
+        """Lets nodes reach memory by one-sided transfers, where there are any.
+
+        The caller keeps it mapped until it has been deregistered as often.
+        """
+
+    def deregister_memory(self, address: int, bytes: int) -> bool:
+        """Returns once nobody reaches it any more; False: it was not registered."""
+
     def fileno(self) -> int:
         """Readable while a finished announced call waits to be taken. Raises Closed."""
 
@@ -410,6 +420,8 @@ class Server:
         tls: PEM files ``cert`` and ``key``, ``ca``, a ``name`` (texts), and
             ``are_clients_required``; without any of it TCP is not secured.
         is_spread: Its memory is spread over the machine's NUMA nodes, and so are its threads.
+        rdma: ``use`` (``auto``, ``on``, ``off``), the path of a libucp ``library``, and
+            ``transports`` as ``UCX_TLS``.
 
     Raises:
         InvalidRequest: The arena, an address, a certificate or the log of records cannot be had.
@@ -448,6 +460,7 @@ class Server:
         tokens: Sequence[tuple[str, bytes, str, Sequence[str]]] = ...,
         tls: Mapping[str, object] = ...,
         is_spread: bool = False,
+        rdma: Mapping[str, str] = ...,
     ) -> None: ...
     @property
     def addresses(self) -> list[str]:
@@ -472,6 +485,10 @@ class Server:
     @property
     def socket_fault(self) -> str:
         """Why it has no Unix socket; empty when it has."""
+
+    @property
+    def rdma_lack(self) -> str:
+        """Why it takes part in no one-sided transfers; empty when it does."""
 
     def recovery(self) -> dict[str, str | int | float | bool]:
         """What the former process had left: pages, pieces and bytes of a kept arena, records of

@@ -20,6 +20,9 @@
 #ifdef GD2FS_TEST_TLS  // the same tests, and all TCP under TLS
 #include "certificates.h"
 #endif
+#ifdef GD2FS_TEST_RDMA  // or with all payload by one-sided transfers
+#include "ucx_side.h"
+#endif
 
 namespace gd2fs {
 
@@ -112,6 +115,9 @@ class LocalCluster {
 #ifdef GD2FS_TEST_TLS
     options.tls = certificates().node();
 #endif
+#ifdef GD2FS_TEST_RDMA
+    if (const RdmaSettings rdma = test_rdma(); rdma.use == Rdma::on) options.rdma = rdma;
+#endif
     auto server = Server::start(options);
     REQUIRE_MESSAGE(server, (server ? "" : server.error().message));
     servers_[node] = std::move(*server);
@@ -142,6 +148,10 @@ class LocalCluster {
     options.transport = Transport::tcp;  // what most tests are about, and proxies stand in for
 #ifdef GD2FS_TEST_TLS
     options.tls = certificates().client();
+#endif
+#ifdef GD2FS_TEST_RDMA
+    options.rdma = test_rdma();
+    if (options.rdma.use == Rdma::on) options.transport = Transport::rdma;
 #endif
     return options;
   }

@@ -228,6 +228,77 @@ TEST_CASE("a DATA table must add up to its payload") {
   CHECK_FALSE(decode_data(table_of(frame), 1, 65536));
 }
 
+TEST_CASE("a read names the memory that its bytes go to, all of it and no more") {
+  Request body;
+  body.head.op = Op::read;
+  body.items = {{.name = "/ns/a", .length = 100}, {.name = "/ns/b", .length = 50}};
+  body.sinks = {{.key = 3, .length = 120, .at = 4096}, {.key = 4, .length = 30, .at = 1}};
+  Bytes frame;
+  encode_request(frame, 1, 0, body);
+
+  const auto got = decode_request(table_of(frame), header_of(frame).items);
+  REQUIRE(got);
+  REQUIRE(got->sinks.size() == 2);
+  CHECK(got->sinks[0].key == 3);
+  CHECK(got->sinks[0].length == 120);
+  CHECK(got->sinks[1].at == 1);
+  CHECK(got->items[1].name == "/ns/b");
+
+  for (const std::uint32_t wrong : {29u, 31u, 0u}) {
+    body.sinks[1].length = wrong;
+    Bytes other;
+    encode_request(other, 1, 0, body);
+    CHECK_FALSE(decode_request(table_of(other), header_of(other).items));
+  }
+}
+
+TEST_CASE("lengths of items that wrap are no length for sinks") {
+  Request body;
+  body.head.op = Op::get;
+  body.items = {{.name = "a", .length = ~std::uint64_t{0}}, {.name = "b", .length = 11}};
+  body.sinks = {{.key = 1, .length = 10, .at = 0}};
+  Bytes frame;
+  encode_request(frame, 1, 0, body);
+
+  CHECK_FALSE(decode_request(table_of(frame), header_of(frame).items));
+}
+
+TEST_CASE("a source has sinks as long as its pieces") {
+  Source source{.data = {.pieces = {{.item = 2, .hashes = 2, .length = 65537, .offset = 65536}},
+                         .hashes = {11, 12}},
+                .sinks = {{.key = 9, .length = 65000, .at = 77}, {.key = 9, .length = 537}}};
+  Bytes frame;
+  encode_source(frame, 5, source, 100);
+
+  CHECK(header_of(frame).consumed == 100);
+  const auto got = decode_source(table_of(frame), header_of(frame).items);
+  REQUIRE(got);
+  CHECK(got->data.hashes == source.data.hashes);
+  CHECK(got->sinks[0].at == 77);
+  CHECK(got->sinks[1].length == 537);
+  CHECK_FALSE(decode_source(table_of(frame), 0));
+  source.sinks.pop_back();
+  Bytes other;
+  encode_source(other, 5, source, 100);
+  CHECK_FALSE(decode_source(table_of(other), header_of(other).items));
+}
+
+TEST_CASE("a key names memory that does not wrap, and forgets it without bytes") {
+  Bytes frame;
+  encode_key(frame, {.number = 7, .at = 4096, .length = 8192, .packed = Bytes(5, std::byte{1})});
+  const auto key = decode_key(table_of(frame));
+  REQUIRE(key);
+  CHECK(key->number == 7);
+  CHECK(key->length == 8192);
+  CHECK(key->packed.size() == 5);
+
+  Bytes wrapping, none;
+  encode_key(wrapping, {.number = 7, .at = ~std::uint64_t{0}, .length = 2});
+  CHECK_FALSE(decode_key(table_of(wrapping)));
+  encode_key(none, {.number = 7});
+  CHECK(decode_key(table_of(none))->packed.empty());
+}
+
 TEST_CASE("random tables never decode outside their bytes") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20'000; ++round) {
@@ -238,6 +309,7 @@ TEST_CASE("random tables never decode outside their bytes") {
     CHECK((decode_response(table, items) || bytes.size() < items * 32u));
     decode_map(bytes), decode_request(bytes, items), decode_data(bytes, items, random() % 70'000);
     decode_hello(bytes), decode_grant(bytes, items);
+    decode_key(bytes), decode_placed(bytes, items), decode_source(bytes, items);
   }
 }
 

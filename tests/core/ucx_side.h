@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "rdma.h"
 #include "transport/ucx_worker.h"
 
 namespace gd2fs {
@@ -24,6 +25,17 @@ inline const std::string& ucx_lack() {
     return context ? std::string() : const_cast<decltype(context)&>(context).error().message;
   }();
   return lack;
+}
+
+/// Transfers over the transports that the environment names, UCX's tcp else; where there is no UCX
+/// the tests run without.
+inline RdmaSettings test_rdma() {
+  if (!ucx_lack().empty()) {
+    MESSAGE("skipped, over TCP instead: ", ucx_lack());
+    return {Rdma::off, {}};
+  }
+  const char* const transports = std::getenv("GD2FS_TEST_UCX_TLS");
+  return {Rdma::on, ucx_options(transports != nullptr ? transports : "tcp")};
 }
 
 struct UcxSide {

@@ -1,0 +1,133 @@
+#include "transfers.h"
+
+#include <algorithm>
+
+#include "assertion.h"
+#include "store.h"
+
+namespace gd2fs::serve {
+namespace {
+
+// While bytes move their thread looks for their end so long before it sleeps: waking takes longer.
+constexpr std::int64_t AWAKE_NS = 200'000;
+
+}  // namespace
+
+void TargetCursor::skip(std::uint64_t bytes) {
+  while (bytes > 0) {
+    GD2FS_ASSERT(!targets_.empty());
+    const std::uint64_t here = std::min(bytes, targets_.front().length - done_);
+    bytes -= here;
+    done_ += here;
+    if (done_ < targets_.front().length) return;
+    targets_ = targets_.subspan(1);
+    done_ = 0;
+  }
+}
+
+void TargetCursor::pair(std::span<std::byte> run, std::vector<ucx::Move>& moves,
+                        std::vector<ucx::RemoteKeyRef>& keys) {
+  while (!run.empty()) {
+    GD2FS_ASSERT(!targets_.empty());
+    const Target& target = targets_.front();
+    const auto here =
+        static_cast<std::size_t>(std::min<std::uint64_t>(run.size(), target.length - done_));
+    moves.push_back({run.first(here), target.at + done_, target.key.get()});
+    if (keys.empty() || keys.back() != target.key) keys.push_back(target.key);
+    run = run.subspan(here);
+    skip(here);
+  }
+}
+
+Result<std::unique_ptr<Transfers>> Transfers::open(const ucx::ContextRef& context,
+                                                   ucx::MemoryRef memory) {
+  auto worker = context->make_worker();
+  if (!worker) return worker.error();
+  return std::unique_ptr<Transfers>(new Transfers(std::move(*worker), std::move(memory)));
+}
+
+Transfers::~Transfers() {
+  keys_.clear();
+  if (endpoint_ != nullptr) worker_->close(std::move(endpoint_), [] {});
+  worker_ = nullptr;
+}
+
+void Transfers::connect(std::span<const std::byte> address, std::function<void(std::string)> told) {
+  GD2FS_ASSERT(endpoint_ == nullptr);
+  auto connected = worker_->connect(address, [this] { is_broken_ = true; });
+  if (!connected) return told(connected.error().message);
+  endpoint_ = std::move(*connected);
+  // Nothing of either side is exposed before the way is open.
+  endpoint_->transfer(ucx::Way::put, {}, nullptr, {}, [this, told = std::move(told)](bool is_open) {
+    is_connected_ = is_open;
+    told(is_open ? "" : "its worker cannot be reached");
+  });
+}
+
+std::string Transfers::take(const wire::Key& key) {
+  if (!is_connected_) return "a KEY came before its PEER was answered";
+  if (key.packed.empty()) {
+    keys_.erase(key.number);
+    return {};
+  }
+  if (keys_.contains(key.number)) return "a KEY came twice";
+  if (keys_.size() == KEYS_MAX)
+    return "more than " + std::to_string(KEYS_MAX) + " registrations were named";
+  auto unpacked = endpoint_->unpack(key.packed);
+  if (!unpacked) return unpacked.error().message;
+  keys_.emplace(key.number, Known{key.at, key.length, std::move(*unpacked)});
+  return {};
+}
+
+std::optional<std::vector<Target>> Transfers::find(std::span<const wire::Sink> sinks) const {
+  std::vector<Target> targets;
+  targets.reserve(sinks.size());
+  const Known* known = nullptr;
+  std::uint32_t number = 0;
+  for (const wire::Sink& sink : sinks) {
+    if (known == nullptr || number != sink.key) {
+      const auto found = keys_.find(sink.key);
+      if (found == keys_.end()) return {};
+      known = &found->second;
+      number = sink.key;
+    }
+    const bool is_inside = sink.at >= known->at && sink.length <= known->length &&
+                           sink.at - known->at <= known->length - sink.length;
+    if (!is_inside) return {};
+    targets.push_back({sink.at, sink.length, known->key});
+  }
+  return targets;
+}
+
+void Transfers::start(ucx::Way way, std::span<const ucx::Move> moves,
+                      std::vector<ucx::RemoteKeyRef> keys, std::function<void(bool)> ended) {
+  std::uint64_t bytes = 0;
+  for (const ucx::Move& move : moves) bytes += move.here.size();
+  if (bytes_ == 0) moved_ms_ = boottime_ms();
+  bytes_ += bytes;
+  seen_ns_ = 0;
+  endpoint_->transfer(way, moves, memory_, std::move(keys),
+                      [this, bytes, ended = std::move(ended)](bool is_whole) {
+                        bytes_ -= bytes;
+                        moved_ms_ = boottime_ms();
+                        if (!is_whole) is_broken_ = true;
+                        ended(is_whole);
+                      });
+}
+
+bool Transfers::progress() {
+  const bool has_moved = worker_->progress();
+  if (has_moved) seen_ns_ = static_cast<std::int64_t>(steady_ns());
+  return has_moved;
+}
+
+bool Transfers::may_sleep() {
+  if (bytes_ > 0) {
+    const auto now_ns = static_cast<std::int64_t>(steady_ns());
+    if (seen_ns_ == 0) seen_ns_ = now_ns;
+    if (now_ns - seen_ns_ < AWAKE_NS) return false;
+  }
+  return worker_->arm();
+}
+
+}  // namespace gd2fs::serve
