@@ -284,6 +284,17 @@ class BoundServer {
   nb::tuple take_slow() { return slow_tuple(running()->take_slow()); }
   void set_slow(std::uint32_t limit_ms) { running()->set_slow(limit_ms); }
 
+  nb::dict curves() const {
+    const std::shared_ptr<Server> server = running();
+    ServerCurves curves;
+    {
+      GilReleased released;
+      curves = server->curves();
+    }
+    return curves_dict(curves);
+  }
+  void set_curves(bool is_on) { running()->set_curves(is_on); }
+
   void begin_key_trace(const nb::bytes& key, const std::string& name_space) {
     serve::KeyTrace::Naming naming = naming_of(key, name_space);
     running()->key_trace().begin(std::move(naming));
@@ -644,6 +655,8 @@ void bind_server(nb::module_& module) {
       .def("tally", &BoundServer::tally)
       .def("take_slow", &BoundServer::take_slow)
       .def("set_slow", &BoundServer::set_slow, nb::arg("limit_ms"))
+      .def("curves", &BoundServer::curves)
+      .def("set_curves", &BoundServer::set_curves, nb::arg("is_on"))
       .def("begin_key_trace", &BoundServer::begin_key_trace, nb::arg("key"), nb::arg("namespace"))
       .def("take_key_trace", &BoundServer::take_key_trace, nb::arg("entries_max"))
       .def("is_key_trace_on", &BoundServer::is_key_trace_on)

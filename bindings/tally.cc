@@ -115,6 +115,32 @@ nb::dict tally_dict(const ServerTally& tally) {
   return dict;
 }
 
+nb::dict curves_dict(const ServerCurves& curves) {
+  nb::list namespaces;
+  for (const serve::NamespaceCurve& each : curves.namespaces) {
+    nb::list shares;
+    for (const double share : each.shares) shares.append(share);
+    nb::dict one;
+    one["name"] = nb::bytes(each.name.data(), each.name.size());
+    one["quota_bytes"] = each.quota_bytes;
+    one["looks"] = each.looks;
+    one["found"] = each.found;
+    one["followed"] = each.followed;
+    one["piece_bytes"] = each.piece_bytes;
+    one["shares"] = shares;
+    namespaces.append(one);
+  }
+  nb::dict dict;
+  dict["span_s"] = static_cast<double>(curves.span_ms) / 1000;
+  dict["arena_bytes"] = curves.arena_bytes;
+  dict["memory_bytes"] = curves.memory_bytes;
+  dict["disk_bytes"] = curves.disk_bytes;
+  dict["first_bytes"] = GRAIN_BYTES;
+  dict["steps_per_octave"] = serve::NamespaceCurve::STEPS_PER_OCTAVE;
+  dict["namespaces"] = namespaces;
+  return dict;
+}
+
 nb::tuple slow_tuple(const serve::SlowRequests::Taken& taken) {
   nb::list requests;
   for (const serve::SlowRequest& each : taken.requests)

@@ -10,6 +10,7 @@ namespace gd2fs::bindings {
 /// See `Server.tally` in _core.pyi.
 nanobind::dict tally_dict(const ServerTally& tally);
 /// Tuples of op, transport, microseconds and trace; and how many there was no room for.
+nanobind::dict curves_dict(const ServerCurves& curves);
 nanobind::tuple slow_tuple(const serve::SlowRequests::Taken& taken);
 
 }  // namespace gd2fs::bindings

@@ -54,6 +54,7 @@ class Index {
   /// other.
   void warm_pages(std::span<const std::string_view> names) const;
   bool is_past_caches() const;
+  std::uint64_t hash_of(std::string_view name) const noexcept;
   PieceRef find_page(std::string_view name, bool is_use);
   PieceRef find_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag, bool is_use);
   PieceRef find_latest(std::string_view name, std::uint64_t chunk, std::uint64_t offset,
@@ -172,7 +173,6 @@ class Index {
   struct Shard;
   static constexpr std::size_t SHARDS = INDEX_SHARDS;
 
-  std::uint64_t hash_of(std::string_view name) const noexcept;
   Shard& shard_of(std::uint64_t hash) const noexcept;
   void enter(Shard& shard, const PieceRef& piece, PieceState state, Moment now);
   PieceRef retire(Shard& shard, Piece& piece, const Reason& reason);

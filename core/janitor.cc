@@ -65,6 +65,7 @@ void Janitor::loop() {
     if (now_ms - swept_ms_ < SWEEP_MS) continue;
     swept_ms_ = now_ms;
     node_.records.expire(now_ms, RECORDS_PER_SWEEP);
+    if (node_.curves.is_turn_due(now_ms)) node_.curves.turn(now_ms, node_.tallies.namespaces());
     // One that fails is counted, and tried again later.
     const bool is_due = node_.record_log != nullptr && node_.record_log->is_copy_due(now_ms);
     if (is_due) node_.records.copy_log();

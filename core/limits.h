@@ -118,6 +118,15 @@ inline constexpr std::size_t QUESTIONS_MAX = 256;          // that wait for whoe
 inline constexpr std::size_t DEPARTURES_DEFAULT = 65'536;  // that a node remembers, 4 MiB of them
 inline constexpr std::size_t RULED_NAMESPACES_MAX = 255;   // that have rules of their own
 
+// Curves of what larger memories would find: of a node at most 160 B for each key that is followed,
+// and 20 KiB for each namespace that is counted (namespace_book.h).
+inline constexpr std::size_t CURVE_KEYS_MAX = 32 * 1024;       // of those that share its memory
+inline constexpr std::size_t CURVE_QUOTA_KEYS_MAX = 4 * 1024;  // of one that has its own by a quota
+inline constexpr std::size_t CURVE_QUOTAS_MAX = 16;            // of these; of others none are
+inline constexpr std::size_t CURVE_LOOKS_PER_S_MAX = 1024;     // more: fewer keys are followed,
+inline constexpr std::size_t CURVE_LOOKS_BURST = 16 * 1024;    // but for so many at once
+inline constexpr std::int64_t CURVE_WINDOW_MS = 1'800'000;     // and the one before are told
+
 // Recordings of what is asked.
 inline constexpr std::size_t KEY_TRACE_BYTES_MAX = 64 * MiB;  // until somebody takes it
 inline constexpr std::int64_t KEY_TRACE_SILENCE_MS = 10'000;  // then nobody records any more

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <system_error>
 
 #include "arrival.h"
@@ -10,6 +11,7 @@
 namespace gd2fs::serve {
 namespace {
 
+constexpr std::size_t CURVES_TOLD_MAX = 64;         // namespaces, those with most look-ups
 constexpr std::size_t DISK_FAULT_BYTES_MAX = 1024;  // of a status
 
 wire::Map with_boot(wire::Map map, const NodeId& id, std::uint64_t boot) {
@@ -175,6 +177,45 @@ ServerTally Node::tally() const {
           .evicted = store->evicted(),
           .departed = store->departures().counts(),
           .peers = peers.counts()};
+}
+
+ServerCurves Node::told_curves() const {
+  const StoreCounts now = store->counts();
+  const StoreOptions& kept = options.store;
+  // Between the marks at which eviction in the background starts and stops.
+  const double used = (kept.evict_above + kept.evict_below) / 2;
+  std::uint64_t taken = now.record_bytes;
+  std::map<std::string, std::uint64_t> quotas;
+  for (const Store::SpaceCounts& each : store->spaces()) {
+    if (each.quota_bytes == 0) continue;
+    taken += each.bytes;
+    quotas[each.name] = each.quota_bytes;
+  }
+  const auto usable = static_cast<std::uint64_t>(static_cast<double>(now.arena_bytes) * used);
+  ServerCurves told;
+  told.span_ms = boottime_ms() - curves.since_ms();
+  told.arena_bytes = now.arena_bytes;
+  told.memory_bytes = usable - std::min(usable, taken);
+  if (const auto disk = store->disk_counts()) told.disk_bytes = disk->usable_bytes;
+  told.namespaces = curves.told(tallies.namespaces(), CURVES_TOLD_MAX);
+  for (NamespaceCurve& each : told.namespaces) {
+    const auto quota = quotas.find(each.name);
+    if (quota != quotas.end()) each.quota_bytes = quota->second;
+  }
+  return told;
+}
+
+bool Node::has_quota(std::string_view name, bool is_page) const {
+  return store->rules_of(name, is_page)->quota_bytes != 0;
+}
+
+void Node::follow_stored(const Piece& piece, Tally& tally) {
+  const std::uint64_t place =
+      piece.is_page() ? LiveCurves::place_of(piece.name_hash())
+                      : LiveCurves::place_of(piece.name_hash(), piece.chunk(), piece.tag());
+  if (!curves.follows(place)) return;
+  const std::size_t lane = tally.of(piece.name(), piece.is_page()).number;
+  curves.stored({lane, place, has_quota(piece.name(), piece.is_page())}, piece.length());
 }
 
 void Node::warm(std::span<const wire::Item> items) const {

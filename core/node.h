@@ -12,6 +12,7 @@
 #include "holds.h"
 #include "judge.h"
 #include "key_trace.h"
+#include "live_curves.h"
 #include "peers.h"
 #include "placement.h"
 #include "record.h"
@@ -74,6 +75,11 @@ struct Node {
   wire::NodeStatus status() const;
   ServerCounts counts() const;
   ServerTally tally() const;
+  ServerCurves told_curves() const;
+  /// Does the namespace of this name have memory of its own?
+  bool has_quota(std::string_view name, bool is_page) const;
+  /// Tells the curves that it was put, or would have been. `tally`: of this thread.
+  void follow_stored(const Piece& piece, Tally& tally);
   /// Before the first LOOKUPS_MAX of these pages are looked up.
   void warm(std::span<const wire::Item> items) const;
   ClusterViewRef view() const;
@@ -104,6 +110,7 @@ struct Node {
   Tallies tallies;
   SlowRequests slow;
   KeyTrace key_trace;
+  LiveCurves curves{boottime_ms()};
   Strangers strangers;
   TokenBook tokens;
   const TokenSourceRef own_token;  // what it shows to other nodes

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "checksum.h"
 #include "name.h"
@@ -87,11 +88,7 @@ ReadJob::Turn ReadJob::next_frame(Node& node, Outgoing& out, Views::Viewer* view
     const std::uint8_t flags = is_spliced ? wire::SPLICED : std::uint8_t{0};
     wire::encode_data(out.head, request_, flags, table, consumed);
   }
-  if (is_over) {
-    end(out.tail, Status::ok);
-    if (node.key_trace.is_on()) [[unlikely]]
-      node.key_trace.note(body_.head.op, [this](KeyTrace::Batch& batch) { note_keys(batch); });
-  }
+  if (is_over) end(out.tail, Status::ok);
   return is_over ? Turn::over : is_waiting_ ? Turn::waits : Turn::more;
 }
 
@@ -136,6 +133,8 @@ bool ReadJob::fill(Node& node, Payload& out, std::size_t bytes_max, wire::DataTa
         is_cut ? add_cut_block(node, out, room, table) : add_run(node, out, room, table);
     if (!is_added) return false;
   }
+  if (node.key_trace.is_on()) [[unlikely]]
+    node.key_trace.note(body_.head.op, [this](KeyTrace::Batch& batch) { note_keys(batch); });
   return true;
 }
 
@@ -346,11 +345,32 @@ void ReadJob::count(Node& node, Status status) {
   NamespaceTally& space = tally_->of(item.name, body_.head.op == wire::Op::get);
   if (status == Status::ok) {
     space.read_bytes.add(current_.end - current_.begin);
-    return tally_->hit(space, current_.found_in);
+    tally_->hit(space, current_.found_in);
+    return follow(node, space, true);
   }
   if (status == Status::retry) return tally_->miss(space, Miss::no_room);
   if (status != Status::miss) return tally_->miss(space, Miss::refused);
   tally_->miss(space, miss_of(node.store->departures().last_cause_of(item.name, item.chunk)));
+  follow(node, space, false);
+}
+
+/// The present item, for the curves. Ranges of one page count once.
+void ReadJob::follow(Node& node, NamespaceTally& space, bool is_found) const {
+  const wire::Item& item = body_.items[next_item_];
+  if ((item.flags & wire::ITEM_RANGE) != 0 && item.offset != 0) return;
+  (is_found ? space.wholes_found : space.wholes_lacking).add();
+  const bool is_page = body_.head.op == wire::Op::get;
+  const Piece* const piece = is_found ? current_.piece.get() : nullptr;
+  const std::uint64_t hash = piece != nullptr ? piece->name_hash() : node.store->hash_of(item.name);
+  const std::uint64_t place =
+      is_page ? LiveCurves::place_of(hash)
+              : LiveCurves::place_of(hash, item.chunk, piece != nullptr ? piece->tag() : item.tag);
+  if (!node.curves.follows(place)) [[likely]]
+    return;
+  std::optional<std::uint64_t> bytes;
+  if (piece != nullptr) bytes = piece->length();
+  node.curves.got({space.number, place, node.has_quota(item.name, is_page)}, bytes,
+                  (item.flags & wire::ITEM_PROBE) == 0);
 }
 
 /// Items whose time was over before their turn came.

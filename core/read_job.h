@@ -80,6 +80,7 @@ class ReadJob {
   void add_to_table(wire::DataTable& table, std::uint64_t length, std::size_t hashes) const;
   void close_item(Node& node, Status status);
   void count(Node& node, Status status);
+  void follow(Node& node, NamespaceTally& space, bool is_found) const;
   void count_rest(Status status);
   void note_keys(KeyTrace::Batch& batch) const;
 

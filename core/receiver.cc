@@ -326,6 +326,7 @@ void Receiver::complete(Offer& offer, std::size_t index) {
   const bool is_moved = offer.body.head.priority == wire::PRIORITY_MOVE;
   if (status == Status::ok && !is_moved)
     tally_.of(piece->name(), piece->is_page()).written_bytes.add(piece->length());
+  if (status == Status::ok || status == Status::have) node_.follow_stored(*piece, tally_);
   if (status == Status::ok && !piece->is_page()) remember_staged(*piece);
   if (status == Status::ok && piece->is_page()) node_.mover->note(*piece);
   let_go(offer, index, status);

@@ -278,6 +278,10 @@ bool SmallRequest::is_page_present(Node& node, const wire::Item& item) const {
   const bool is_found = page != nullptr && node.store->is_complete(*page);
   NamespaceTally& space = tally_->of(item.name, true);
   (is_found ? space.found : space.lacking).add();
+  const std::uint64_t hash = page != nullptr ? page->name_hash() : node.store->hash_of(item.name);
+  const std::uint64_t place = LiveCurves::place_of(hash);
+  if (node.curves.follows(place)) [[unlikely]]
+    node.curves.probed({space.number, place, node.has_quota(item.name, true)});
   return is_found;
 }
 

@@ -74,11 +74,12 @@ std::string_view namespace_asked(Op op, const wire::Item& item) noexcept {
 
 bool is_of_node(Op op) noexcept { return op == Op::drain || op == Op::configure; }
 
-/// Of the questions about a node the one that changes nothing, and tells nothing that whoever reads
+/// Of the questions about a node those that change nothing, and tell nothing that whoever reads
 /// everything may not know. Compared whole: what JSON else could mean is not thought about here.
 bool is_for_readers(const wire::Request& request) noexcept {
-  return request.head.op == Op::configure && request.items.size() == 1 &&
-         request.items.front().name == R"({"do": "report"})";
+  if (request.head.op != Op::configure || request.items.size() != 1) return false;
+  const wire::Name& asked = request.items.front().name;
+  return asked == R"({"do": "report"})" || asked == R"({"do": "curves"})";
 }
 
 }  // namespace

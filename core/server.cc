@@ -268,6 +268,8 @@ ServerTally Server::tally() const { return state_->node.tally(); }
 serve::SlowRequests::Taken Server::take_slow() { return state_->node.slow.take(); }
 void Server::set_slow(std::uint32_t limit_ms) { state_->node.slow.set_limit(limit_ms); }
 serve::KeyTrace& Server::key_trace() { return state_->node.key_trace; }
+ServerCurves Server::curves() const { return state_->node.told_curves(); }
+void Server::set_curves(bool is_on) { state_->node.curves.set(is_on); }
 
 void Server::apply_map(wire::Map map, bool is_gap) {
   if (!state_->node.take_map(std::move(map), is_gap)) return;

@@ -16,6 +16,7 @@
 #include "error.h"
 #include "judge.h"
 #include "key_trace.h"
+#include "live_curves.h"
 #include "peer_tally.h"
 #include "rdma.h"
 #include "refusal.h"
@@ -98,6 +99,15 @@ struct ServerTally {
   std::vector<serve::PeerCounts> peers;
 };
 
+/// What it would find with more memory or less.
+struct ServerCurves {
+  std::int64_t span_ms = 0;  // of what was asked
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // of these, what namespaces without a quota share
+  std::uint64_t disk_bytes = 0;    // below it
+  std::vector<serve::NamespaceCurve> namespaces;
+};
+
 class Server {
  public:
   /// Opens the arena, binds all addresses, starts the threads.
@@ -124,6 +134,9 @@ class Server {
   void set_slow(std::uint32_t limit_ms);
   /// Where what is asked of this node can be recorded.
   serve::KeyTrace& key_trace();
+  ServerCurves curves() const;
+  /// From now on nothing is followed for them, or everything again: to measure what that costs.
+  void set_curves(bool is_on);
   /// What the former process had left.
   const Recovery& recovery() const;
 

@@ -200,6 +200,10 @@ void Store::warm_pages(std::span<const std::string_view> names) const {
   state_->index.warm_pages(names);
 }
 
+std::uint64_t Store::hash_of(std::string_view name) const noexcept {
+  return state_->index.hash_of(name);
+}
+
 PieceRef Store::find_page(std::string_view name, bool is_use) {
   return state_->index.find_page(name, is_use);
 }

@@ -103,6 +103,8 @@ class Store {
   /// ones. miss: not here.
   Status publish(std::string_view name, std::uint64_t chunk, std::uint64_t tag, std::uint64_t seq);
 
+  /// As pieces have it (Piece::name_hash): only places.
+  std::uint64_t hash_of(std::string_view name) const noexcept;
   /// Before many look-ups: brings near what they will touch. Changes nothing, promises nothing.
   void warm_pages(std::span<const std::string_view> names) const;
   /// The complete page, or nothing. What an earlier process left may have to be checked still

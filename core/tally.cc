@@ -77,6 +77,7 @@ NamespaceTally& Tally::lane(std::size_t number) {
   NamespaceTally* lane = lanes_[number].load(std::memory_order_relaxed);
   if (lane == nullptr) {
     lane = own_.emplace_back(std::make_unique<NamespaceTally>()).get();
+    lane->number = number;
     // Release: whoever sees the lane sees its zeros.
     lanes_[number].store(lane, std::memory_order_release);
   }
@@ -137,6 +138,8 @@ std::vector<NamespaceCounts> Tallies::namespaces() const {
       for (std::size_t at = 0; at < MISSES; ++at) sum.misses[at] += lane->misses[at].get();
       sum.found += lane->found.get();
       sum.lacking += lane->lacking.get();
+      sum.wholes_found += lane->wholes_found.get();
+      sum.wholes_lacking += lane->wholes_lacking.get();
       sum.read_bytes += lane->read_bytes.get();
       sum.written_bytes += lane->written_bytes.get();
     }

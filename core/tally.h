@@ -44,15 +44,18 @@ std::string_view op_name(std::size_t index) noexcept;
 struct NamespaceTally {
   std::array<Count, TIERS> hits;
   std::array<Count, MISSES> misses;
-  Count found, lacking;  // by EXISTS
+  Count found, lacking;                // by EXISTS
+  Count wholes_found, wholes_lacking;  // hits and misses; of ranges of one page the first alone
   Count read_bytes, written_bytes;
+  std::size_t number = 0;  // in the book
 };
 
 struct NamespaceCounts {
   std::string name;  // empty: all that have no counts of their own
   std::array<std::uint64_t, TIERS> hits{};
   std::array<std::uint64_t, MISSES> misses{};
-  std::uint64_t found = 0, lacking = 0, read_bytes = 0, written_bytes = 0;
+  std::uint64_t found = 0, lacking = 0, wholes_found = 0, wholes_lacking = 0, read_bytes = 0,
+                written_bytes = 0;
 };
 
 struct TookCounts {

@@ -276,13 +276,7 @@ class Client:
     def truncate(self, path: bytes, size: int, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def unlink(self, path: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def list_files(
-        self,
-        prefix: bytes,
-        *,
-        after: bytes,
-        count_max: int,
-        timeout_ms: int = 0,
-        cookie: int = 0,
+        self, prefix: bytes, *, after: bytes, count_max: int, timeout_ms: int = 0, cookie: int = 0
     ) -> Call: ...
     def view_page(
         self,
@@ -306,13 +300,7 @@ class Client:
     def clear(self, namespace: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def sync_file(self, path: bytes, *, timeout_ms: int = 0, cookie: int = 0) -> Call: ...
     def advise(
-        self,
-        path: bytes,
-        is_needed: bool,
-        replicas: int,
-        *,
-        timeout_ms: int = 0,
-        cookie: int = 0,
+        self, path: bytes, is_needed: bool, replicas: int, *, timeout_ms: int = 0, cookie: int = 0
     ) -> Call: ...
     def advise_memory(
         self,
@@ -520,12 +508,12 @@ class Server:
     def set_slow(self, limit_ms: int) -> None:
         """From now on, what takes so many milliseconds is slow; a second at first."""
 
-    def begin_key_trace(self, key: bytes, namespace: str) -> None:
-        """Note what is asked from now on, in place of any recording before.
+    def curves(self) -> dict[str, Any]:
+        """What it would find with more memory or less, of what was asked in the last half hour to
+        hour: as ``whatif.curves.NodeCurves`` has it. Raises Closed after ``stop``."""
 
-        Args:
-            key: 16 random bytes, by which names become numbers.
-            namespace: Only this one; empty: all.
+    def set_curves(self, is_on: bool) -> None:
+        """Follow nothing for ``curves``, or everything again: to measure what that costs."""
 
     def begin_key_trace(self, key: bytes, namespace: str) -> None:
         """Note what is asked from now on, in place of any recording before. ``key``: 16 random

@@ -16,7 +16,7 @@ from gd2fs.outcome import Status, check, error_of
 if TYPE_CHECKING:
     from gd2fs import _core
 
-FOR_READERS = ("report",)  # these take no more than the right to read everywhere
+FOR_READERS = ("report", "curves")  # these take no more than the right to read everywhere
 
 
 def why(

@@ -37,6 +37,7 @@ from gd2fs.tls_watch import TlsWatch
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 from gd2fs.tracing import Tracer
+from gd2fs.whatif.told import told_of
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
 
@@ -80,6 +81,7 @@ class Node:
         questions: Questions = {
             "facts": lambda _: facts(),
             "report": lambda _: reporter.report(),
+            "curves": lambda _: told_of(server.curves()),
             "trace": TraceDesk(server).answer,
         }
         self._desk = SettingsDesk(self.settings, server, questions)

@@ -3,7 +3,8 @@
 Requests come over the wire as JSON: ``{"do": "show"}``, or ``{"do": "set", "key": KEY, "value":
 VALUE}``, where VALUE null takes a setting back. A change holds at once, and until the node ends.
 The same way go questions about the node itself: ``{"do": "facts"}`` (see node_facts),
-``{"do": "report"}`` (see overview.report), and ``{"do": "trace"}`` (see key_trace.desk).
+``{"do": "report"}`` (see overview.report), ``{"do": "curves"}`` (see whatif.told), and
+``{"do": "trace"}`` (see key_trace.desk).
 """
 
 from __future__ import annotations

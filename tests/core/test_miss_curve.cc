@@ -3,38 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "miss_curve.h"
-#include "sim/private_cache.h"
+#include "wanted_blocks.h"
 
 using gd2fs::MissCurve;
 using gd2fs::sim::Block;
-using gd2fs::sim::PrivateCache;
+using gd2fs::testing::sequence;
+using gd2fs::testing::share_found;
 
 namespace {
-
-/// Some often, most seldom.
-std::vector<Block> sequence(std::size_t length, double keys, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Block> wanted(length);
-  for (Block& each : wanted) {
-    const double share = static_cast<double>(random() >> 11) * 0x1p-53;
-    each = static_cast<Block>(keys * share * share * share);
-  }
-  return wanted;
-}
-
-double share_found(const std::vector<Block>& wanted, std::uint64_t capacity) {
-  PrivateCache cache(capacity);
-  std::size_t hits = 0;
-  for (const Block block : wanted) {
-    hits += cache.has(block) ? 1 : 0;
-    cache.use(block);
-  }
-  return static_cast<double>(hits) / static_cast<double>(wanted.size());
-}
 
 MissCurve curve_of(const std::vector<Block>& wanted, std::size_t samples, std::uint64_t seed = 0) {
   MissCurve curve(samples, seed);

@@ -414,11 +414,13 @@ TEST_CASE("how the node is may be asked, in just these words, by who reads every
   };
   const Rights watcher(Right::read, {}), tenant(Right::admin, {"a"}), admin(Right::admin, {});
   CHECK(serve::is_allowed(watcher, request_of({report})));
+  CHECK(serve::is_allowed(watcher, request_of({R"({"do": "curves"})"})));
+  CHECK(!serve::is_allowed(tenant, request_of({R"({"do": "curves"})"})));
   CHECK(serve::is_allowed(Rights(Right::write, {}), request_of({report})));
   CHECK(!serve::is_allowed(tenant, request_of({report})));
   for (const char* text :
        {R"({"do": "show"})", R"({"do": "facts"})", R"({"do":"report"})", "report",
-        R"({"do": "report", "do": "set"})", R"({"do": "report"} )", ""}) {
+        R"({"do": "report", "do": "set"})", R"({"do": "report"} )", R"({"do": "trace"})", ""}) {
     CHECK_MESSAGE(!serve::is_allowed(watcher, request_of({text})), text);
     CHECK(serve::is_allowed(admin, request_of({text})));
   }

@@ -8,20 +8,24 @@ from collections.abc import Iterator
 from gd2fs._core import Simulation
 from gd2fs.config import NodeConfig
 from gd2fs.key_trace.desk import TraceDesk
-from gd2fs.settings import Settings, SettingsDesk
+from gd2fs.settings import Questions, Settings, SettingsDesk
 from gd2fs.sim.trace import Trace
 from gd2fs.testing import LocalNodes
+from gd2fs.whatif.told import told_of
 
 PAGE_BYTES = 4096
 
 
 @contextlib.contextmanager
-def recorded_nodes(count: int) -> Iterator[LocalNodes]:
-    with LocalNodes(count) as nodes, contextlib.ExitStack() as undo:
+def recorded_nodes(count: int, **settings: object) -> Iterator[LocalNodes]:
+    with LocalNodes(count, **settings) as nodes, contextlib.ExitStack() as undo:
         for server in nodes.servers:
             settings = Settings(NodeConfig("test"), server)
-            desk = SettingsDesk(settings, server, {"trace": TraceDesk(server).answer})
-            undo.callback(desk.stop)
+            questions: Questions = {
+                "trace": TraceDesk(server).answer,
+                "curves": lambda _, server=server: told_of(server.curves()),
+            }
+            undo.callback(SettingsDesk(settings, server, questions).stop)
         yield nodes
 
 

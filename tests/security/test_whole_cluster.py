@@ -72,6 +72,8 @@ def test_who_may_read_a_part_sees_nothing_of_the_whole(kept):
         {"do": "set", "key": "default.ttl", "value": "1h"},
         {"do": "facts"},
         {"do": "report", "more": 1},
+        {"do": "curves", "more": 1},
+        {"do": "trace", "step": "take"},
         {"do": "set", "do ": "report", "key": "default.ttl", "value": "1h"},
     ],
     ids=str,

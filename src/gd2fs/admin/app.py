@@ -6,6 +6,7 @@ GET  /metrics    the counts
 GET  /v1/caller  whose token the request shows, and what it may
 POST /v1/advise  what shall be in memory, in the whole cluster (see advice_desk)
 POST /v1/trace   records what is asked (see trace_route)
+GET  /v1/whatif  what the cluster would find with more memory (see whatif_route)
 and the dashboard with what it asks for (see dashboard/routes)
 
 All but the first two, and the page of the dashboard itself, take a token where the node has some

@@ -11,6 +11,7 @@ from gd2fs.admin.guard import AdminGuard
 from gd2fs.admin.refusals import Refusals
 from gd2fs.admin.server import AdminServer
 from gd2fs.admin.trace_route import trace_routes
+from gd2fs.admin.whatif_route import whatif_routes
 from gd2fs.client import Client
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import InvalidRequest
@@ -63,6 +64,7 @@ class AdminSide:
             [
                 *dashboard_routes(desk, connect, Page.load(), self._guard),
                 *trace_routes(connect, self._guard),
+                *whatif_routes(connect, self._guard),
             ],
             tracer=tracer,
             refusals=refusals,

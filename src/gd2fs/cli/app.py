@@ -30,6 +30,7 @@ from gd2fs.cli import (
     topology,
     trace,
     transfer,
+    whatif,
     why,
 )
 from gd2fs.cli.access import add_access
@@ -57,6 +58,7 @@ GROUPS = (
     status,
     top,
     trace,
+    whatif,
     why,
     cluster,
     config,

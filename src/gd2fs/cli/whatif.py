@@ -1,0 +1,168 @@
+"""What if: what the running cluster would find with more memory, more disk or more nodes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from gd2fs import Client
+from gd2fs.cli.output import format_bytes, print_json, print_warning, printable, whole_lines
+from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
+from gd2fs.errors import InvalidRequest
+from gd2fs.whatif import Answer, Question, Row, answer_of, curves_of
+
+NOTHING = "-"
+TOO_FEW = "too few samples"
+HOUR_S = 3600.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("whatif")(whatif)
+
+
+def whatif(
+    dram: Annotated[
+        str,
+        typer.Option(metavar="2x|SIZE", help="Memory of each node: times what it has, or bytes"),
+    ] = "",
+    nvme: Annotated[
+        str, typer.Option(metavar="2x|SIZE", help="Disk of each node: times what it has, or bytes")
+    ] = "",
+    nodes: Annotated[str, typer.Option(metavar="+N|-N", help="So many more nodes, or fewer")] = "",
+    page_tokens: Annotated[
+        int,
+        typer.Option(metavar="N", help="Tokens of a page: adds tokens that need not be computed"),
+    ] = 0,
+    engine: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Rates of an engine, as of `gd2fs sim`")
+    ] = "",
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Prices, as of `gd2fs sim`: adds what it costs"),
+    ] = None,
+    as_json: JsonOption = False,
+    cp: CpOption = None,
+    cluster: ClusterOption = None,
+    transport: TransportOption = None,
+) -> None:
+    """Tell what the cluster would find with more memory, more disk or more nodes.
+
+    By namespace: the hit rate as counted, what the nodes' curves say of today's size, which tells
+    how well they fit, and of the size that is asked about. Without any option: twice the memory.
+    """
+    if not (dram or nvme or nodes):
+        dram = "2x"
+    question = Question.parse(dram=dram, nvme=nvme, nodes=nodes)
+    if page_tokens < 0:
+        raise InvalidRequest(f"`--page-tokens` is {page_tokens}", hint="give 0 or more")
+    worth = _Worth(page_tokens, engine, prices)
+    with Client(cp, cluster=cluster, transport=transport) as client:
+        told, silent = curves_of(client)
+    answer = answer_of(told, question)
+    for node, why in silent.items():
+        print_warning(f"{node} is left out: {why}")
+    if as_json:
+        print_json(asdict(answer) | {"left_out": silent} | worth.of(answer))
+    else:
+        _print(answer, worth)
+
+
+class _Worth:
+    """What it would save and cost, as far as somebody has said what things are worth."""
+
+    def __init__(self, page_tokens: int, engine: str, prices: Path | None) -> None:
+        self.page_tokens = page_tokens
+        self._rates = _loaded("engine").engine_of(engine) if engine else None
+        self._prices = _loaded("cost").prices_of(prices) if prices else None
+        if self._rates and not page_tokens:
+            raise InvalidRequest(
+                "`--engine` computes tokens", hint="give `--page-tokens` too: those of a page"
+            )
+
+    def of(self, answer: Answer) -> dict[str, float | None]:
+        """``tokens_per_s`` that need not be computed, ``gpus`` that would compute them, what these
+        save in an hour, and what the memory and the disks cost in an hour; None: not known."""
+        gain, looks = answer.total.gain, answer.total.looks_per_s
+        is_known = gain is not None and self.page_tokens > 0
+        tokens = (gain or 0.0) * looks * self.page_tokens if is_known else None
+        worth: dict[str, float | None] = {"tokens_per_s": tokens, "gpus": None}
+        worth |= {"saved_per_hour": None, "cost_per_hour": None}
+        per_instance = self._prices.gpus_per_instance if self._prices else 1.0
+        if self._rates and tokens is not None:
+            worth["gpus"] = tokens * self._rates.token_s * per_instance
+        if self._prices:
+            memory = answer.then_memory_bytes - answer.memory_bytes
+            disk = answer.then_disk_bytes - answer.disk_bytes
+            cost = memory * self._prices.dram_gb + disk * self._prices.nvme_gb
+            worth["cost_per_hour"] = cost / 1e9
+            if worth["gpus"] is not None:
+                worth["saved_per_hour"] = worth["gpus"] * self._prices.gpu
+        return worth
+
+    def lines(self, answer: Answer) -> Sequence[str]:
+        """The same for people."""
+        worth = self.of(answer)
+        lines = []
+        if worth["tokens_per_s"] is not None:
+            lines.append(f"{worth['tokens_per_s']:,.0f} tokens/s need not be computed")
+        if worth["gpus"] is not None:
+            lines.append(f"{worth['gpus']:.2f} GPUs would compute them")
+        if worth["cost_per_hour"] is not None:
+            saved = worth["saved_per_hour"]
+            less = "" if saved is None else f", and saves {saved:,.2f}"
+            lines.append(f"costs {worth['cost_per_hour']:,.2f} an hour{less}")
+        return lines
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return importlib.import_module(f"gd2fs.sim.{name}")
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(
+            f"`{error.name}` is not installed", hint="run `pip install 'gd2fs[sim]'`"
+        ) from error
+
+
+def _print(answer: Answer, worth: _Worth) -> None:
+    with whole_lines() as console:
+        for line in (_size_line(answer), *worth.lines(answer)):
+            console.print(line, markup=False, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+        table.add_column("namespace", overflow="fold")
+        for title in ("looks/s", "found", "by the curve", "then", "more bytes/s"):
+            table.add_column(title, justify="right")
+        for row in answer.namespaces:
+            table.add_row(printable(row.name) or "(all others)", *_cells(row))
+        if len(answer.namespaces) != 1:
+            table.add_row("all", *_cells(answer.total))
+        console.print(table)
+
+
+def _size_line(answer: Answer) -> str:
+    now = _size_text(answer.nodes, answer.memory_bytes, answer.disk_bytes)
+    then = _size_text(answer.then_nodes, answer.then_memory_bytes, answer.then_disk_bytes)
+    span = f"{answer.span_s:.0f} s" if answer.span_s < 120 else f"{answer.span_s / 60:.0f} min"
+    return f"{now} -> {then}, by what was asked in {span}"
+
+
+def _size_text(nodes: int, memory: int, disk: int) -> str:
+    disks = f" and {format_bytes(disk)} of disk" if disk else ""
+    return f"{nodes} node{'s' * (nodes != 1)} with {format_bytes(memory)} of memory{disks}"
+
+
+def _cells(row: Row) -> Sequence[str]:
+    is_known = row.now is not None and row.then is not None
+    return (
+        f"{row.looks_per_s:,.1f}",
+        f"{row.counted:.1%}",
+        f"{row.now:.1%}" if is_known else TOO_FEW,
+        f"{row.then:.1%}" if is_known else NOTHING,
+        f"{format_bytes(row.more_bytes_per_s or 0)}/s" if is_known else NOTHING,
+    )
