@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -20,6 +20,7 @@ from gd2fs.admin.app import fault_handlers, show_caller
 from gd2fs.admin.guard import AdminGuard
 from gd2fs.admin.refusals import Refusals
 from gd2fs.admin.server import AdminServer
+from gd2fs.admin.whatif_route import whatif_routes
 from gd2fs.answers import ClusterStatus, MapNode, NodeReply
 from gd2fs.dashboard import Page, dashboard_routes
 from gd2fs.errors import Unavailable
@@ -178,6 +179,43 @@ class SimulatedCluster:
         ]
 
 
+class NumbersClient:
+    """Of nodes that are only numbers: it asks for their curves, and cannot do anything to them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __enter__(self) -> NumbersClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def settings(self, request: Mapping[str, object], **_: object) -> list[NodeReply]:
+        if request != {"do": "curves"}:
+            raise Unavailable("these nodes are only numbers", hint="ask real ones")
+        return [NodeReply(name, curves_told()) for name in self._names]
+
+
+def curves_told() -> dict[str, object]:
+    """What a node says of its curves: half is found in 256 GiB, two thirds in twice as much."""
+    steps = [min(0.9, max(0.0, 0.5 + (at / 8 - 26) / 6)) for at in range(8 * 30)]
+    chat = {"quota_bytes": 0, "looks": 90_000, "found": 44_000, "followed": 9_000}
+    few = {"quota_bytes": 0, "looks": 50, "found": 20, "followed": 5}
+    return {
+        "span_s": 3000.0,
+        "arena_bytes": 256 * GIB,
+        "memory_bytes": 246 * GIB,
+        "disk_bytes": 0,
+        "first_bytes": 4096,
+        "steps_per_octave": 8.0,
+        "namespaces": [
+            {"name": "chat", "piece_bytes": 2 << 20, "shares": steps} | chat,
+            {"name": "batch", "piece_bytes": 2 << 20, "shares": steps} | few,
+        ],
+    }
+
+
 def page_of(node: NodeProcess) -> str:
     """Where the page of a real node is."""
     assert node.child is not None
@@ -197,8 +235,8 @@ def _state(index: int) -> str:
 def served(cluster: SimulatedCluster, *, token: str = "") -> Iterator[str]:
     """The page and its routes in front of ``cluster``; its URL. ``token``: what all else wants."""
 
-    def no_client() -> None:
-        raise Unavailable("these nodes are only numbers", hint="ask real ones")
+    def connect() -> NumbersClient:
+        return NumbersClient(cluster.names)
 
     async def guard(request: Request, call_next) -> Response:
         given = request.headers.get("authorization", "")
@@ -208,9 +246,13 @@ def served(cluster: SimulatedCluster, *, token: str = "") -> Iterator[str]:
         return await call_next(request)
 
     open_to_all = AdminGuard()
-    routes = dashboard_routes(OverviewDesk(cluster.look), no_client, Page.load(), open_to_all)
+    routes = dashboard_routes(OverviewDesk(cluster.look), connect, Page.load(), open_to_all)
     app = Starlette(
-        routes=[Route("/v1/caller", open_to_all.needs("read", show_caller)), *routes],
+        routes=[
+            Route("/v1/caller", open_to_all.needs("read", show_caller)),
+            *whatif_routes(connect, open_to_all),
+            *routes,
+        ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
         exception_handlers=fault_handlers(Refusals()),
     )

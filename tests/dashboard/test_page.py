@@ -376,3 +376,25 @@ def test_a_cluster_that_cannot_be_asked_is_said_to_be(browser):
         cluster.is_away = False
 
         page.wait("document.querySelector('#notice').hidden")
+
+
+# ---- what if ---------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_twice_the_memory_would_bring(browser):
+    with served(SimulatedCluster(4)) as url, browser.page(url) as page:
+        page.wait("!document.querySelector('#whatif').hidden")
+        text = page.text("#whatif-text")
+
+        assert "Counted were 48.9 % in the last 50 min" in text
+        assert "the curves say 49.0 % for today's 1.00 TiB on 4 nodes" in text
+        assert "and 65.7 % for twice as much: " in text and "42.0 MB/s more would be found" in text
+        label = page.value("document.querySelector('svg.whatif').getAttribute('aria-label')")
+        assert label == "Hit rate by memory: 49.0 % with today's, 65.7 % with twice as much"
+        page.screenshot(ARTEFACTS / "dashboard-whatif.png", is_whole=True)
+
+        page.value("document.querySelector('#whatif-of').value = '1'")
+        page.value("document.querySelector('#whatif-of').dispatchEvent(new Event('change'))")
+        assert "Too little was followed yet to tell" in page.text("#whatif-text")
+        assert page.value("document.querySelector('#whatif-chart').hidden")
+        assert page.complaints == []

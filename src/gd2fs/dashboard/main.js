@@ -36,6 +36,8 @@ const latencyChart = new Chart(
   0.1,
 );
 
+const whatIf = new WhatIf(byId("whatif"));
+
 let overview = null;
 let isPaused = false;
 let timer = 0;
@@ -104,6 +106,7 @@ function show() {
   say(byId("spaces-note"), overview.namespaces.length > 1 ? "" : "No namespace has rules of its own yet: all count as one.");
   showMoves(overview, movesTable);
   showGone();
+  whatIf.look();
   if (detail.dialog.open) detail.show(overview);
   document.documentElement.dataset.at = overview.at_ms; // for who waits for the next one
 }
@@ -177,6 +180,10 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) clearTimeout(timer);
   else if (!isPaused) refresh();
 });
-window.addEventListener("resize", () => overview && showCharts());
+window.addEventListener("resize", () => {
+  if (!overview) return;
+  showCharts();
+  whatIf.draw();
+});
 setInterval(showFreshness, 1000);
 refresh();

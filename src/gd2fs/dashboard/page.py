@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PARTS = Path(__file__).parent
-SCRIPTS = ("units", "element", "chart", "grid", "table", "views", "detail", "session", "main")
+SCRIPTS = (
+    "units",
+    "element",
+    "chart",
+    "grid",
+    "table",
+    "views",
+    "detail",
+    "session",
+    "whatif",
+    "main",
+)
 
 
 @dataclass(frozen=True, slots=True)
