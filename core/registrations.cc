@@ -1,6 +1,5 @@
 #include "registrations.h"
 
-#include <functional>
 #include <limits>
 
 namespace gd2fs {
@@ -23,7 +22,10 @@ Registration::~Registration() {
 
 RegistrationRef Registrations::hold(ucx::MemoryRef memory) {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t number = ++last_number_;
+  do {
+    ++last_number_;
+  } while (held_.contains(last_number_));
+  const std::uint32_t number = last_number_;
   held_.insert(number);
   return RegistrationRef(new Registration(shared_from_this(), number, std::move(memory)));
 }

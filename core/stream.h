@@ -86,7 +86,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool wants_rdma() const;
   bool reach();
   bool take_peer(wire::View table);
-  bool has_answered(const std::string& fault);
+  bool lacks_rdma(const std::string& fault);
   bool take_placed(const wire::Header& header, wire::View table);
   bool expose(Rpc& rpc, bool is_eager);
   bool find_registrations(Rpc& rpc) const;

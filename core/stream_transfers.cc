@@ -25,9 +25,9 @@ bool Stream::wants_rdma() const {
 /// cannot go on.
 bool Stream::reach() {
   const bool is_granted = wants_rdma() && (challenge_.capabilities & wire::RDMA) != 0;
-  if (!is_granted) return has_answered("it offers none: start it with `--rdma on`");
+  if (!is_granted) return lacks_rdma("it offers none: start it with `--rdma on`");
   auto worker = link_.options().registrations->context()->make_worker();
-  if (!worker) return has_answered(worker.error().message);
+  if (!worker) return lacks_rdma(worker.error().message);
   worker_ = std::move(*worker);
   thread_.watch(worker_->descriptor(), EPOLLIN, hands_);
   wire::encode_peer(out_->control(), worker_->address());
@@ -36,8 +36,8 @@ bool Stream::reach() {
   return true;
 }
 
-/// There are no transfers, as this fault says. True: then there shall be no stream.
-bool Stream::has_answered(const std::string& fault) {
+/// There are no transfers, for this reason. True: then there shall be no stream, as `goodbye_` says.
+bool Stream::lacks_rdma(const std::string& fault) {
   if (link_.options().transport != Transport::rdma) return false;
   goodbye_ = "no RDMA: " + fault;
   return true;
@@ -51,7 +51,7 @@ bool Stream::take_peer(wire::View table) {
   if (!fault.empty()) {
     thread_.forget(worker_->descriptor());
     worker_ = nullptr;
-    if (has_answered(fault)) return false;
+    if (lacks_rdma(fault)) return false;
   }
   begin_ready(challenge_);
   return true;
@@ -118,9 +118,12 @@ bool Stream::find_registrations(Rpc& rpc) const {
 }
 
 void Stream::tell(const RegistrationRef& registration) {
-  if (keys_.contains(registration->number())) return;
   if (keys_.size() >= KEYS_TOLD_MAX) forget_keys();
-  keys_.emplace(registration->number(), registration);
+  const auto [told, is_new] = keys_.try_emplace(registration->number());
+  if (told->second.lock() == registration) return;
+  // Numbers come round again, after a very long time.
+  if (!is_new) wire::encode_key(out_->control(), {.number = registration->number()});
+  told->second = registration;
   const ucx::Memory& memory = registration->memory();
   wire::Key key{.number = registration->number(),
                 .at = reinterpret_cast<std::uintptr_t>(memory.bytes().data()),  // as a number
