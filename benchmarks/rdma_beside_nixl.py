@@ -1,10 +1,10 @@
-"""Reads of a GD2FS node by one-sided transfers beside NIXL's own READ, in turn, same UCX, same host.
+"""Reads of a GD2FS node by one-sided transfers beside NIXL's READ, in turn, on one host.
 
 Each has two processes: one holds the bytes, the other reads them into registered memory. NIXL is a
 benchmark's matter and needs an environment of its own:
 
     python -m venv /tmp/nixl && /tmp/nixl/bin/pip install --no-deps nixl-cu12 nixl numpy
-    python benchmarks/rdma_beside_nixl.py --nixl-python /tmp/nixl/bin/python --ucx-tls posix,sysv,cma
+    python benchmarks/rdma_beside_nixl.py --nixl-python /tmp/nixl/bin/python --ucx-tls cma,posix
 
 Prints the median of each, in GB/s, and how they compare. Bytes are verified on the way unless
 ``--no-verify`` says otherwise: NIXL verifies none.
@@ -13,22 +13,25 @@ Prints the median of each, in GB/s, and how they compare. Bytes are verified on 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 MIB = 1 << 20
 CASES = {"64 MiB": (64 * MIB, 1), "512 x 128 KiB": (128 * 1024, 512)}
 CLUSTER = "beside-nixl"
 
 
-# ---- NIXL, run by the other Python ----------------------------------------------------------------
+# ---- NIXL, run by the other Python ---------------------------------------------------------------
 
-NIXL = '''
+NIXL = """
 import json, sys, time
 import numpy
 from nixl_cu12._api import nixl_agent, nixl_agent_config
@@ -43,7 +46,8 @@ base = memory.ctypes.data
 agent.register_memory([(base, MIB64, 0, "")], "DRAM")
 say = lambda **what: print(json.dumps(what), flush=True)
 if role == "holder":
-    say(base=base, metadata=agent.get_agent_metadata().hex(), sum=int(memory.sum(dtype=numpy.uint64)))
+    total = int(memory.sum(dtype=numpy.uint64))
+    say(base=base, metadata=agent.get_agent_metadata().hex(), sum=total)
     sys.stdin.readline()
     sys.exit()
 told = json.loads(sys.stdin.readline())
@@ -61,7 +65,7 @@ for line in sys.stdin:
         state = agent.check_xfer_state(handle)
     say(seconds=time.perf_counter() - began)
 assert int(memory.sum(dtype=numpy.uint64)) == told["sum"], "other bytes came"
-'''
+"""
 
 
 class Talker:
@@ -110,19 +114,27 @@ class Nixl:
             each.end()
 
 
-# ---- GD2FS ----------------------------------------------------------------------------------------
+# ---- GD2FS ---------------------------------------------------------------------------------------
 
 
 def hold(ucx: dict[str, str]) -> None:
     """A node, until its standard input ends."""
     from gd2fs import _core
 
-    server = _core.Server(
-        CLUSTER, "a", ["127.0.0.1:0"], [("a", ["127.0.0.1:1"], 1)], bytes(16), 1, 2,
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    _server = _core.Server(
+        CLUSTER, "a", [address], [("a", [address], 1)], bytes(16), 1, 2,
         512 * MIB, "auto", rdma={"use": "on", **ucx},
     )  # fmt: skip
-    print(json.dumps({"address": server.addresses[0]}), flush=True)
+    print(json.dumps({"address": address}), flush=True)
     sys.stdin.read()
+
+
+def ended(call: Any) -> None:
+    call.wait()
+    if call.status != 0 or any(call.statuses):
+        raise SystemExit(f"a call came to {call.status}: {call.message}")
 
 
 class Store:
@@ -145,20 +157,18 @@ class Store:
         whole = memoryview(self._value)
         pieces = [whole[i * bytes_each : (i + 1) * bytes_each] for i in range(count)]
         if count == 1:
-            self._client.put(b"/ns/file", [self._value]).wait()
+            ended(self._client.put(b"/ns/file", [self._value]))
         else:
-            self._client.put_pages(b"ns", self._keys, pieces).wait()
-        import ctypes
-
+            ended(self._client.put_pages(b"ns", self._keys, pieces))
         at = ctypes.addressof(ctypes.c_char.from_buffer(self._into))
         self._client.register_memory(at, len(self._into))
 
     def seconds(self) -> float:
         began = time.perf_counter()
         if len(self._parts) == 1:
-            self._client.read(b"/ns/file", 0, [self._into]).wait()
+            ended(self._client.read(b"/ns/file", 0, [self._into]))
         else:
-            self._client.get_pages(b"ns", self._keys, self._parts).wait()
+            ended(self._client.get_pages(b"ns", self._keys, self._parts))
         return time.perf_counter() - began
 
     def end(self) -> None:
@@ -179,7 +189,8 @@ def main() -> None:
     if chosen.hold:
         return hold(json.loads(chosen.hold))
     ucx = {"library": chosen.library, "transports": chosen.ucx_tls}
-    environment = {**os.environ, "UCX_TLS": chosen.ucx_tls + ",self"}
+    # NIXL asks UCX to handle faults of peers, which shared memory does only when it is told to.
+    environment = {**os.environ, "UCX_TLS": chosen.ucx_tls, "UCX_MM_ERROR_HANDLING": "y"}
     print(f"{os.cpu_count()} cores, UCX_TLS={chosen.ucx_tls}, {Path('/proc/loadavg').read_text()}")
     for name, (bytes_each, count) in CASES.items():
         contenders = {
