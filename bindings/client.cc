@@ -66,7 +66,8 @@ class BoundClient {
               std::uint32_t io_threads, std::uint32_t streams, std::uint32_t timeout_ms,
               std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
               std::string congestion, std::size_t socket_buffer_bytes, const std::string& token,
-              const std::string& token_file, const nb::dict& tls, const nb::dict& rdma) {
+              const std::string& token_file, const nb::dict& tls, const nb::dict& rdma,
+              std::size_t bounce_bytes) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
     ClientOptions options;
@@ -83,6 +84,7 @@ class BoundClient {
     options.token = token_of(token, token_file);
     options.tls = tls_of(tls);
     options.rdma = rdma_of(rdma);
+    options.bounce_bytes = bounce_bytes;
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -438,7 +440,8 @@ class BoundClient {
       GilReleased released;
       client_->with([&](Client& client) { counts = client.counts(); });
     }
-    return nb::make_tuple(counts.hedged, counts.hedges_won);
+    return nb::make_tuple(counts.hedged, counts.hedges_won, counts.bounced_in_bytes,
+                          counts.bounced_out_bytes, counts.bounce_faults);
   }
 
   void close() {
@@ -536,17 +539,18 @@ void bind_views(nb::class_<BoundClient>& client) {
 void bind_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "Client",
                                  "The native client: each method starts an operation.");
-  client.def(
-      nb::init<std::vector<std::string>, std::string, std::vector<std::string>, std::uint32_t,
-               std::uint32_t, std::uint32_t, std::uint32_t, bool, const std::string&, std::string,
-               std::size_t, const std::string&, const std::string&, const nb::dict&,
-               const nb::dict&>(),
-      nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
-      nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
-      nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
-      nb::arg("is_verifying") = true, nb::arg("transport") = "auto", nb::arg("congestion") = "",
-      nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes, nb::arg("token") = "",
-      nb::arg("token_file") = "", nb::arg("tls") = nb::dict(), nb::arg("rdma") = nb::dict());
+  client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
+                      std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
+                      const std::string&, std::string, std::size_t, const std::string&,
+                      const std::string&, const nb::dict&, const nb::dict&, std::size_t>(),
+             nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
+             nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
+             nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
+             nb::arg("is_verifying") = true, nb::arg("transport") = "auto",
+             nb::arg("congestion") = "",
+             nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
+             nb::arg("token") = "", nb::arg("token_file") = "", nb::arg("tls") = nb::dict(),
+             nb::arg("rdma") = nb::dict(), nb::arg("bounce_bytes") = BOUNCE_BYTES_DEFAULT);
   bind_pages(client);
   bind_files(client);
   bind_views(client);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "../core/cuda.h"
 #include "../core/limits.h"
 #include "../core/name.h"
 #include "../core/placement.h"
@@ -50,6 +51,14 @@ std::vector<std::pair<std::string, std::string>> addresses() {
 }
 
 void bind_names(nb::module_& module) {
+  module.def(
+      "is_device_memory",
+      [](std::uint64_t address, std::size_t bytes) {
+        // The caller names memory by its number; nothing follows it here.
+        return cuda::is_device_memory(reinterpret_cast<const void*>(address), bytes);
+      },
+      nb::arg("address"), nb::arg("bytes"),
+      "Is all of this memory of a GPU, of a driver that this process has loaded?");
   module.def("interface_addresses", &addresses,
              "(interface, address) of this machine, but for loopback, of those that are up.");
   module.def(

@@ -64,19 +64,31 @@ void Call::scatter(std::vector<Sent> rpcs, std::function<void()> then) {
   if (sent_.empty()) return then();
   auto gather = std::make_shared<Gather>(sent_.size(), std::move(then));
   std::map<std::size_t, std::vector<RpcRef>> by_node;
+  const bool has_memory = std::any_of(sent_.begin(), sent_.end(),
+                                      [](const Sent& each) { return !each.rpc->memory.empty(); });
+  Bouncer* const bouncer = has_memory ? network().bouncer() : nullptr;
+  std::vector<Bouncer::JobRef> bounced;
   for (Sent& each : sent_) {
     std::function<void()> done = [self = shared_from_this(), gather] {
       if (gather->left.fetch_sub(1) == 1) gather->then();
     };
+    const auto job = bouncer == nullptr ? nullptr : bouncer->take(each.rpc, each.node);
+    if (job != nullptr) done = bouncer->then(job, std::move(done));
     if (each.others.empty()) {
       each.rpc->done = std::move(done);
     } else {
       Hedge::watch(network(), each.rpc, each.node, std::move(each.others), std::move(done));
     }
-    by_node[each.node].push_back(each.rpc);
+    if (job == nullptr) {
+      by_node[each.node].push_back(each.rpc);
+    } else {
+      bounced.push_back(job);
+    }
   }
   // From the first submit on the next step may run, on another thread.
-  for (auto& [node, list] : by_node) network().link(node).submit(std::move(list));
+  Network& whole = network();
+  for (auto& [node, list] : by_node) whole.link(node).submit(std::move(list));
+  for (const Bouncer::JobRef& job : bounced) bouncer->begin(job);
 }
 
 void Call::send(std::size_t node, RpcRef rpc, std::function<void()> then) {
@@ -118,6 +130,9 @@ void Call::fail(Status status, const std::string& what, std::size_t node) {
   if (status == Status::unavailable)
     outcome.message = what + ": node `" + link.node_name() + "` cannot be reached (" +
                       link.last_fault() + "); " + advice_of(link.options().transport);
+  const std::string gpu_fault = network().bounce_fault();
+  if (status == Status::unavailable && !link.is_down() && !gpu_fault.empty())
+    outcome.message = what + ": memory of the GPU could not be copied (" + gpu_fault + ")";
   if (status == Status::expired)
     outcome.message = what + ": node `" + link.node_name() +
                       "` did not answer before the deadline; retry, or allow more time";

@@ -328,7 +328,9 @@ class NetworkClient : public Client {
   }
   wire::Map map() const override { return network_->routes()->map; }
   ClientCounts counts() const override {
-    return {network_->hedges().hedged(), network_->hedges().won()};
+    const BounceCounts bounced = network_->bounce_counts();
+    return {network_->hedges().hedged(), network_->hedges().won(), bounced.in_bytes,
+            bounced.out_bytes, bounced.faults};
   }
 
  private:

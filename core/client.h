@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "kept_at.h"
+#include "limits.h"
 #include "rdma.h"
 #include "token.h"
 #include "transport/tcp.h"
@@ -48,6 +49,8 @@ struct ClientOptions {
   // the node sums what arrives, and a read stands on the node's word that it was in place.
   bool is_verifying = true;
   Transport transport = Transport::automatic;
+  // Of the host, for bytes that belong to memory of a GPU: they pass through it. 0: there are none.
+  std::size_t bounce_bytes = BOUNCE_BYTES_DEFAULT;
   tcp::SocketSettings sockets;
   TokenSourceRef token;         // what it shows to nodes, which have to know it too; nothing: none
   tls::Settings tls;            // of streams over TCP; Unix sockets never have it
@@ -55,7 +58,8 @@ struct ClientOptions {
   RdmaSettings rdma;            // of the transports `rdma`, which has to have it, and `automatic`
 };
 
-/// A piece of the caller's memory.
+/// A piece of the caller's memory: of the host, or of a GPU whose driver the process has loaded.
+/// What is written from a GPU has to be there when the call begins.
 struct Buffer {
   std::byte* at = nullptr;
   std::size_t bytes = 0;
@@ -150,6 +154,8 @@ struct Outcome {
 struct ClientCounts {
   std::uint64_t hedged = 0;      // reads that were asked of a second node, as the first was late
   std::uint64_t hedges_won = 0;  // and answered by it
+  // Copied to memory of GPUs and from it, by way of the host's; and requests that failed so.
+  std::uint64_t bounced_in_bytes = 0, bounced_out_bytes = 0, bounce_faults = 0;
 };
 
 class Operation {

@@ -69,7 +69,8 @@ void FileRead::fetch() {
   BufferCursor cursor(spec_.into);
   std::uint64_t at = spec_.offset;
   for (const wire::Segment& segment : segments_) add_segment(segment, cursor, at);
-  cursor.fill_zero(static_cast<std::size_t>(end_ - at));
+  fill_zero(cursor, end_ - at);
+  if (is_unfilled_) return fail(Status::unavailable, what(), home());
   if (is_stuck_) return no_news();
   scatter(std::move(requests_), [self = self()] { self->collect(); });
 }
@@ -97,7 +98,7 @@ void FileRead::add_segment(const wire::Segment& segment, BufferCursor& cursor, s
   const std::uint64_t stop = std::min(begin + segment.length, end_);
   if (stop <= at) return;
   const std::uint64_t from = std::max(begin, at);
-  cursor.fill_zero(static_cast<std::size_t>(from - at));
+  fill_zero(cursor, from - at);
   // Cut where the segment's own blocks end: blocks sent whole need no new sums.
   for (at = from; at < stop;) {
     const std::uint64_t cut = begin + ((at - begin) / share_bytes_ + 1) * share_bytes_;
@@ -105,6 +106,14 @@ void FileRead::add_segment(const wire::Segment& segment, BufferCursor& cursor, s
     add_part(segment, part, cursor);
     at += part.length;
   }
+}
+
+void FileRead::fill_zero(BufferCursor& cursor, std::uint64_t bytes) {
+  Bouncer* const bouncer = bytes == 0 ? nullptr : network().bouncer();
+  if (bouncer == nullptr) return cursor.fill_zero(static_cast<std::size_t>(bytes));
+  std::vector<Buffer> runs;
+  cursor.split(static_cast<std::size_t>(bytes), runs);
+  for (const Buffer& run : runs) is_unfilled_ = !bouncer->fill_zero(run).empty() || is_unfilled_;
 }
 
 bool FileRead::is_had(const Part& part) const {

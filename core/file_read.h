@@ -50,6 +50,7 @@ class FileRead : public RecordCall {
   void look_at_map();
   void add_segment(const wire::Segment& segment, BufferCursor& cursor, std::uint64_t& at);
   void add_part(const wire::Segment& segment, Part part, BufferCursor& cursor);
+  void fill_zero(BufferCursor& cursor, std::uint64_t bytes);
   bool is_had(const Part& part) const;
   Sent& request_to(std::uint32_t owner, const Part& part);
   void take_part(const Part& part, const Rpc& rpc, std::size_t item, std::size_t node);
@@ -74,6 +75,7 @@ class FileRead : public RecordCall {
   Reach reach_;
   std::optional<Choice> choice_;
   std::map<std::uint64_t, Tried> tried_;  // by place in the file; of this look at the record
+  bool is_unfilled_ = false;              // a GPU did not take zeros
   bool is_stuck_ = false;                 // nobody is left to ask for some part
   bool is_told_to_wait_ = false;
   std::optional<std::size_t> lost_;  // a node that could not be reached

@@ -88,6 +88,11 @@ inline constexpr std::uint32_t RETRY_MS =
 inline constexpr std::uint32_t STAGED_MS = 120'000;
 inline constexpr std::uint16_t PORT_DEFAULT = 7527;
 
+// A client's memory of the host that bytes of GPUs pass through.
+inline constexpr std::size_t BOUNCE_BYTES_DEFAULT = 128 * MiB;
+inline constexpr std::size_t BOUNCE_BYTES_MIN = 1 * MiB;
+inline constexpr std::size_t BOUNCE_BYTES_MAX = 64 * GiB;
+
 // Shares of the arena (core.md 2.4): what may be half-written, staged, or dropped but still being
 // sent.
 inline constexpr std::size_t FILLING_SHARE = 8;  // 1/8 of the arena

@@ -148,6 +148,10 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
     return Error{"no node belongs to cluster `" + options.cluster + "` now",
                  "wait until one has joined: `gd2fs cluster status` says so", Status::unavailable};
   (*network)->begin(from->map, std::move(from->host), std::move(from->name));
+  if (options.bounce_bytes == 0) return network;
+  Network* const own = network->get();
+  own->bouncer_ = std::make_unique<Bouncer>(
+      options.bounce_bytes, [own](std::size_t node, RpcRef rpc) { own->link(node).submit({rpc}); });
   return network;
 }
 
@@ -303,6 +307,12 @@ void Network::cancel(const std::shared_ptr<OperationState>& operation) {
   for (std::size_t slot = 0; slot < slot_count(); ++slot) link(slot).cancel(operation);
 }
 
+BounceCounts Network::bounce_counts() const {
+  return bouncer_ == nullptr ? BounceCounts{} : bouncer_->counts();
+}
+
+std::string Network::bounce_fault() const { return bouncer_ == nullptr ? "" : bouncer_->fault(); }
+
 void Network::call_ends() {
   if (calls_.fetch_sub(1) != 1) return;
   const std::lock_guard lock(mutex_);
@@ -312,6 +322,7 @@ void Network::call_ends() {
 void Network::close() {
   if (is_closed_) return;
   is_closed_ = true;
+  if (bouncer_ != nullptr) bouncer_->hurry();
   for (std::size_t slot = 0; slot < slot_count(); ++slot) link(slot).close();
   for (const auto& thread : threads_) thread->hurry();
   {
@@ -320,6 +331,7 @@ void Network::close() {
   }
   for (const auto& thread : threads_) thread->stop();
   if (resolver_ != nullptr) resolver_->stop();
+  if (bouncer_ != nullptr) bouncer_->stop();
   // Nothing runs any more. Tasks that hold calls go with the threads.
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bootstrap.h"
+#include "bounce.h"
 #include "hedge.h"
 #include "link.h"
 #include "placement.h"
@@ -52,6 +53,13 @@ class Network {
   HedgeBudget& hedges() noexcept { return hedges_; }
   /// Memory that nodes may be told of; nothing: there are no one-sided transfers.
   Registrations* registrations() const noexcept { return link_options_.registrations.get(); }
+  /// For memory of GPUs; nullptr where the process has none.
+  Bouncer* bouncer() const {
+    return bouncer_ != nullptr && bouncer_->is_awake() ? bouncer_.get() : nullptr;
+  }
+  BounceCounts bounce_counts() const;
+  /// Why a copy of a GPU's memory failed last; empty: none has.
+  std::string bounce_fault() const;
 
   // Any thread.
   /// From any node. Older and equal epochs are ignored. Waits for nobody.
@@ -95,6 +103,7 @@ class Network {
   std::vector<std::vector<tcp::HostPort>> hosts_;  // by slot: where the map says it is
 
   HedgeBudget hedges_;
+  std::unique_ptr<Bouncer> bouncer_;
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
   std::mutex mutex_;  // Guards: the step of calls_ to zero.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "../buffer_list.h"
+#include "../cuda.h"
 
 namespace gd2fs::capi {
 
@@ -52,7 +53,8 @@ xfer_gd2fs_iomem* Iomems::add(void* address, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);  // compared as numbers only
   if (begin == 0 || bytes == 0) return nullptr;
   if (bytes > std::numeric_limits<std::uintptr_t>::max() - begin) return nullptr;
-  const Rights rights = rights_of(begin, begin + bytes);
+  const bool is_device = cuda::is_device_memory(address, bytes);
+  const Rights rights = is_device ? Rights{} : rights_of(begin, begin + bytes);
   if (!rights.is_readable) return nullptr;
   auto iomem = std::make_unique<xfer_gd2fs_iomem>();
   iomem->begin = static_cast<std::byte*>(address);

@@ -44,17 +44,17 @@ def key_fault(key: bytes) -> str:
 def node_id(node_name: str) -> bytes:
     """The 16 bytes that placement hashes for a node of this name."""
 
+def is_device_memory(address: int, bytes: int) -> bool:
+    """Is all of this memory of a GPU, of a driver that this process has loaded?"""
+
 def interface_addresses() -> list[tuple[str, str]]:
     """Interface and address, of each interface of this machine that is up, but for loopback."""
 
 def placement_order(
     names: Sequence[str], weights: Sequence[int], name: bytes, chunk: int, count: int
 ) -> list[int]:
-    """Indexes of the nodes that hold this chunk of ``name``, best first.
-
-    Args:
-        name: A path, or ``namespace NUL key`` of a page.
-    """
+    """Indexes of the nodes that hold this chunk of ``name`` (a path, or ``namespace NUL key`` of a
+    page), best first."""
 
 class Call:
     """One operation under way, with the memory that it borrows."""
@@ -82,8 +82,7 @@ class Call:
     def message(self) -> str: ...
     @property
     def value(self) -> int:
-        """read, write: bytes. append: where it was put. drop, clear: how many. sync_file: as
-        ``kept``."""
+        """read, write: bytes. append: where. drop, clear: how many. sync_file: as ``kept``."""
 
     @property
     def statuses(self) -> list[int]:
@@ -127,8 +126,7 @@ class Call:
     def nodes(
         self,
     ) -> list[tuple[str, int, int, int, str, str, int, int, bool, str, str, int, int, int]]:
-        """name, boot, epoch, state, rung, zero_copy, arena_bytes, arena_free_bytes, is_sealed,
-        transport, fault"""
+        """As ``NodeStatus`` has them."""
 
     @property
     def replies(self) -> list[tuple[str, int, bytes]]:
@@ -181,6 +179,7 @@ class Client:
         token_file: str = "",
         tls: Mapping[str, object] = ...,
         rdma: Mapping[str, str] = ...,
+        bounce_bytes: int = ...,
     ) -> None: ...
     def get_pages(
         self,
@@ -345,8 +344,8 @@ class Client:
         """The map: epoch, provider, replicas, namespaces (bytes -> replicas), lease_ms, and nodes
         as (``NAME=ADDR:PORT[+ADDR:PORT...]``, boot, weight, state, left_by)."""
 
-    def counts(self) -> tuple[int, int]:
-        """hedged, hedges_won"""
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """hedged, hedges_won, bounced_in_bytes, bounced_out_bytes, bounce_faults"""
 
     def map(self) -> tuple[int, bytes, list[str]]:
         """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""
@@ -479,8 +478,7 @@ class Server:
         """Why it takes part in no one-sided transfers; empty when it does."""
 
     def recovery(self) -> dict[str, str | int | float | bool]:
-        """What the former process had left: pages, pieces and bytes of a kept arena, records of
-        files, and why not."""
+        """What the former process had left of its arena and of its records, and why not more."""
 
     def counts(self) -> dict[str, int]:
         """Counters and gauges by name. Raises Closed after ``stop``."""
@@ -502,8 +500,7 @@ class Server:
 
     def take_slow(self) -> tuple[list[tuple[str, str, int, int]], int]:
         """Requests that took too long since the last call, the oldest first: op, transport,
-        microseconds, trace (0: none); and how many more there were. Raises Closed after
-        ``stop``."""
+        microseconds, trace (0: none); how many more there were. Raises Closed after ``stop``."""
 
     def set_slow(self, limit_ms: int) -> None:
         """From now on, what takes so many milliseconds is slow; a second at first."""
@@ -586,8 +583,7 @@ class Server:
         """What is written to its disks takes at most from now on; 0: no limit."""
 
     def spread(self) -> dict[str, Any]:
-        """How memory lies at NUMA nodes: ``bytes`` (by number; empty: one node, or not spread),
-        ``fault`` (why pages are not taken so), ``near_bytes`` and ``far_bytes`` taken so far."""
+        """``bytes`` by NUMA node (none: all in one), ``fault``, ``near_bytes``, ``far_bytes``."""
 
     def spaces(self) -> list[tuple[bytes, int, int, int, int, int]]:
         """Of each namespace with rules, and first of all others (without a name): bytes in memory,

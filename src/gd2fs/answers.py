@@ -174,10 +174,16 @@ class ClientCounts:
     Attributes:
         hedged: Reads that were asked of a second node, as the first was late.
         hedges_won: And answered by it.
+        bounced_in_bytes: Copied to memory of GPUs, by way of the host's.
+        bounced_out_bytes: Copied from there.
+        bounce_faults: Requests that failed for a copy.
     """
 
     hedged: int
     hedges_won: int
+    bounced_in_bytes: int = 0
+    bounced_out_bytes: int = 0
+    bounce_faults: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 A buffer is anything with the buffer protocol (bytes, bytearray, memoryview, mmap, NumPy array),
 contiguous, and writable where bytes arrive; or ``(address, length)``, two ints that name memory
-of this process. The caller vouches for that: it is mapped, writable where bytes arrive, and stays
-so; nothing checks it, and an address that is not mapped ends the process. A call borrows its
-buffers until it returns; with await, until the await ends, however it ends.
+of this process, or of a GPU whose driver it has loaded. The caller vouches for that: it is mapped,
+writable where bytes arrive, and stays so, and what a GPU makes is there when the call begins;
+nothing checks it, and an address that is not mapped ends the process. A call borrows its buffers
+until it returns; with await, until the await ends, however it ends.
 """
 
 from __future__ import annotations

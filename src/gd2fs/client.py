@@ -73,6 +73,8 @@ class Client:
             ``GD2FS_CONGESTION``, else cubic or reno.
         socket_buffer: Bytes of a socket's buffer each way, 64 KiB to 256 MiB, a number or ``1MiB``.
             Default: ``GD2FS_SOCKET_BUFFER``, else 1 MiB.
+        bounce_size: Pinned memory that bytes of GPUs pass through, 1 MiB to 64 GiB; made for the
+            first of them. Default: ``GD2FS_BOUNCE_SIZE``, else 128 MiB.
         token: What it shows to nodes, ``NAME.SECRET``; empty: nothing. Default: ``GD2FS_TOKEN``.
         token_file: Instead of it, a file whose first token is shown; read again whenever it has
             changed. Default: ``GD2FS_TOKEN_FILE``, which goes before ``GD2FS_TOKEN``.
@@ -104,6 +106,7 @@ class Client:
         transport: str | None = None,
         congestion: str | None = None,
         socket_buffer: int | str | None = None,
+        bounce_size: int | str | None = None,
         token: Token | str | None = None,
         token_file: str | os.PathLike[str] | None = None,
         tls_ca: str | None = None,
@@ -125,6 +128,7 @@ class Client:
                 transport=transport,
                 congestion=congestion,
                 socket_buffer=socket_buffer,
+                bounce_size=bounce_size,
                 token=token,
                 token_file=token_file,
                 tls=tls_of(tls_cert, tls_key, tls_ca, tls_name),
@@ -727,5 +731,6 @@ def connect(config: ClientConfig) -> _core.Client:
         transport=config.transport,
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
+        bounce_bytes=config.bounce_bytes,
         **config.access.native(),
     )

@@ -82,7 +82,8 @@ class Client:
         close_in_children(self)
 
     def RegIOMEM(self, address: int, length: int) -> IOMEM | None:
-        """Register memory of this process; None when not all of it is mapped, writable memory.
+        """Register memory of this process or of a GPU; None when not all of it is mapped, writable
+        memory.
 
         The caller keeps it so until it is deregistered.
         """

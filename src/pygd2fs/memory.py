@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from gd2fs import _core
 from pygd2fs.request import Request
 
 UINT64_MAX = 2**64 - 1
@@ -53,7 +54,11 @@ def memories_of(sges: Iterable[SGE]) -> list[IOMEM]:
 
 
 def is_writable(address: int, length: int) -> bool:
-    """Whether all of the range is mapped now, readable and writable."""
+    """Whether all of the range is memory of a GPU, or mapped now, readable and writable."""
+    return _core.is_device_memory(address, length) or _is_mapped(address, length)
+
+
+def _is_mapped(address: int, length: int) -> bool:
     end = address + length
     for line in MAPS.read_text("ascii", "replace").splitlines():
         span, rights = line.split(maxsplit=2)[:2]

@@ -11,6 +11,7 @@ from gd2fs.address import parse_cp, parse_dp
 from gd2fs.config.access import Access, tls_of, token_of
 from gd2fs.config.affinity import near_device
 from gd2fs.config.cluster import check_cluster, cluster_name
+from gd2fs.config.device_memory import BOUNCE_BYTES, bounce_of, check_bounce, take_policies
 from gd2fs.config.numbers import check_count, count_in, number_in
 from gd2fs.config.sockets import (
     SOCKET_BUFFER_BYTES,
@@ -44,6 +45,8 @@ class ClientConfig:
         transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
         congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
+        bounce_bytes: Pinned memory that bytes of GPUs pass through, 1 MiB to 64 GiB. Made for the
+            first of them.
         token: What it shows to nodes; nobody's text has its secret.
         token_file: Instead of it, a file whose first token is shown, as it is at each connection.
         tls: Of streams over TCP. On when ``ca`` is given; ``cert`` and ``key`` are its own.
@@ -59,6 +62,7 @@ class ClientConfig:
     transport: str = "auto"
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
+    bounce_bytes: int = BOUNCE_BYTES
     token: Token | None = field(default=None, repr=False)
     token_file: str | None = None
     tls: Tls = NO_TLS
@@ -66,6 +70,7 @@ class ClientConfig:
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
+        check_bounce(self.bounce_bytes)
         self.tls.check_client()
         if self.transport not in TRANSPORTS:
             raise InvalidRequest(
@@ -95,6 +100,7 @@ def client_config(
     transport: str | None = None,
     congestion: str | None = None,
     socket_buffer: int | str | None = None,
+    bounce_size: int | str | None = None,
     token: Token | str | None = None,
     token_file: str | os.PathLike[str] | None = None,
     tls: Tls | None = None,
@@ -105,7 +111,8 @@ def client_config(
     ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``,
     and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the
     environment says. ``device`` and ``device_nics`` (``GD2FS_DEVICE``, ``GD2FS_DEVICE_NICS``) give
-    the local addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some.
+    the local addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some;
+    ``GD2FS_BOUNCE_SIZE``, ``GD2FS_LOAD_POLICY`` and ``GD2FS_SAVE_POLICY`` are about memory of GPUs.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -116,6 +123,7 @@ def client_config(
         raise InvalidRequest(
             "no node is named", hint="pass `--cp gd2fs://ADDR:PORT`, or set `GD2FS_CPADDR`"
         )
+    take_policies(environment)
     shown, shown_file = token_of(token, token_file, environment)
     return ClientConfig(
         cp=parse_cp(cp),
@@ -135,6 +143,7 @@ def client_config(
         else transport,
         congestion=congestion_of(congestion, environment),
         socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
+        bounce_bytes=bounce_of(bounce_size, environment),
         token=shown,
         token_file=shown_file,
         tls=tls_of(environment=environment) if tls is None else tls,
