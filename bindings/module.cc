@@ -110,6 +110,7 @@ NB_MODULE(_core, module) {
   bind_call(module);
   bind_view(module);
   bind_client(module);
+  bind_rdma(module);
   bind_server(module);
   bind_bench(module);
   bind_simulation(module);

@@ -8,6 +8,7 @@ namespace gd2fs::bindings {
 void bind_bench(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_view(nanobind::module_& module);
+void bind_rdma(nanobind::module_& module);
 void bind_server(nanobind::module_& module);
 void bind_simulation(nanobind::module_& module);
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "../core/rdma.h"
 #include "fault.h"
-#include "rdma.h"
 
 namespace gd2fs::bindings {
 

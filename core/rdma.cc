@@ -12,6 +12,8 @@ Result<RdmaSide> open_rdma(const RdmaSettings& settings, bool is_tls) {
   if (!is_wanted && !ucx::finds_cards(settings.ucx.transports))
     return RdmaSide{nullptr, "this machine has no card for it"};
   auto context = ucx::Context::open(settings.ucx);
+  if (context && !is_wanted && !(*context)->has_cards())
+    return RdmaSide{nullptr, (*context)->library().path() + " was built without support of cards"};
   if (context) return RdmaSide{std::move(*context), ""};
   if (is_wanted) return context.error();
   return RdmaSide{nullptr, context.error().message};

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "ucx_cards.h"
 #include "ucx_worker.h"
 
 namespace gd2fs::ucx {
@@ -56,7 +57,7 @@ Result<ContextRef> Context::open(const Options& options) {
   if (!library) return library.error();
   const Calls& calls = (*library)->calls();
   ContextRef context(new Context(*library));
-  context->has_cards_ = finds_cards(options.transports);
+  context->has_cards_ = finds_cards(options.transports) && knows_cards(**library);
   Config config(calls);
   config.set("TLS", options.transports.c_str());
   config.set("RCACHE_ENABLE", "n");

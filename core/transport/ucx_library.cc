@@ -4,7 +4,12 @@
 #include <signal.h>
 
 #include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 namespace gd2fs::ucx {
 
@@ -12,7 +17,9 @@ namespace {
 
 constexpr const char* SYSTEM_NAME = "libucp.so.0";
 constexpr const char* HINT =
-    "`pip install \"gd2fs[rdma]\"` brings one, or name the libucp of UCX 1.14 or newer in GD2FS_UCX";
+    "`pip install \"gd2fs[rdma]\"` brings one, or name the libucp of UCX 1.14 or newer in "
+    "GD2FS_UCX";
+constexpr std::size_t LINE_BYTES_MAX = 1024;
 constexpr unsigned MAJOR = 1;
 // Older ones end the process when a peer vanishes while they connect to it over TCP.
 constexpr unsigned MINOR_MIN = 14;
@@ -86,6 +93,27 @@ std::string find_all(void* library, Calls& calls) {
   return symbols.missing();
 }
 
+/// As libucs wants one (ucs/debug/log_def.h). 0: nobody else is to handle this line.
+int log_to_stderr(const char*, unsigned, const char*, int, const void*, const char* format,
+                  std::va_list arguments) {
+  std::array<char, LINE_BYTES_MAX> line{};
+  std::vsnprintf(line.data(), line.size(), format, arguments);
+  std::fprintf(stderr, "UCX: %s\n", line.data());
+  return 0;
+}
+
+/// UCX writes to standard output, which is for answers. Once for each library.
+void redirect_log(void* library) {
+  static std::mutex mutex;  // Guards: redirected.
+  static std::set<void*> redirected;
+  const std::lock_guard lock(mutex);
+  if (std::getenv("UCX_LOG_FILE") != nullptr || !redirected.insert(library).second) return;
+  Symbols symbols(library);
+  void (*push)(decltype(&log_to_stderr)) = nullptr;
+  symbols.find(push, "ucs_log_push_handler");
+  if (push != nullptr) push(&log_to_stderr);
+}
+
 std::string file_of(const Calls& calls) {
   Dl_info found{};
   void* address = nullptr;
@@ -118,6 +146,7 @@ Result<LibraryRef> Library::open(const std::string& path) {
                      " or newer is needed",
                  HINT, Status::invalid};
   }
+  redirect_log(loaded);
   return LibraryRef(std::move(library));
 }
 

@@ -56,6 +56,10 @@ def placement_order(
     """Indexes of the nodes that hold this chunk of ``name`` (a path, or ``namespace NUL key`` of a
     page), best first."""
 
+def open_ucx(path: str) -> tuple[str, str, bool]:
+    """Load a libucp for good, empty: the system's: its path, its version, and whether it was built
+    for cards. Raises InvalidRequest, Unavailable."""
+
 class Call:
     """One operation under way, with the memory that it borrows."""
 
