@@ -105,18 +105,31 @@ void Context::close() {
 // ---- memory -------------------------------------------------------------------------------------
 
 xfer_gd2fs_iomem* Context::add_memory(void* address, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  xfer_gd2fs_iomem* const iomem = iomems_.add(address, bytes);
-  if (iomem == nullptr)
+  xfer_gd2fs_iomem* iomem = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    iomem = iomems_.add(address, bytes);
+  }
+  if (iomem == nullptr) {
     log_.say(LogLevel::warn,
              "reg_iomem: not all of these " + std::to_string(bytes) + " bytes are readable memory",
              "pass the address and length of memory that is mapped");
+    return nullptr;
+  }
+  // What cannot be reached by one-sided transfers goes through the stream.
+  const Error fault = client_->register_memory({static_cast<std::byte*>(address), bytes});
+  if (!fault.message.empty()) log_.say(LogLevel::info, "reg_iomem: " + fault.message, fault.hint);
   return iomem;
 }
 
 int Context::drop_memory(const xfer_gd2fs_iomem* iomem) {
-  const std::lock_guard lock(mutex_);
-  return iomems_.drop(iomem);
+  Buffer memory;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const int fault = iomems_.drop(iomem, memory); fault != 0) return fault;
+  }
+  client_->deregister_memory(memory);
+  return 0;
 }
 
 // ---- requests -----------------------------------------------------------------------------------

@@ -65,10 +65,11 @@ xfer_gd2fs_iomem* Iomems::add(void* address, std::size_t bytes) {
   return added;
 }
 
-int Iomems::drop(const xfer_gd2fs_iomem* iomem) {
+int Iomems::drop(const xfer_gd2fs_iomem* iomem, Buffer& memory) {
   const auto found = registered_.find(iomem);
   if (found == registered_.end()) return -EINVAL;
   if (found->second->uses != 0) return -EBUSY;
+  memory = {found->second->begin, found->second->bytes};
   registered_.erase(found);
   return 0;
 }

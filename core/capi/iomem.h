@@ -32,8 +32,8 @@ class Iomems {
  public:
   /// Nullptr when not all of it is mapped and readable.
   xfer_gd2fs_iomem* add(void* address, std::size_t bytes);
-  /// 0, -EINVAL or -EBUSY.
-  int drop(const xfer_gd2fs_iomem* iomem);
+  /// 0, -EINVAL or -EBUSY. With 0 `memory` is what it was.
+  int drop(const xfer_gd2fs_iomem* iomem, Buffer& memory);
   /// Nothing wrong: an empty string, and `out` is filled. Else one line.
   std::string check(std::span<const xfer_gd2fs_sge> sges, bool is_written, CheckedList& out) const;
 

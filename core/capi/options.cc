@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "../limits.h"
 #include "../transport/interface.h"
@@ -21,7 +22,8 @@ constexpr std::string_view CP_SCHEME = "gd2fs://";
 constexpr std::string_view TCP_SCHEME = "tcp://";
 constexpr std::string_view RDMA_SCHEME = "rdma://";
 const char* const CP_HINT = "write `gd2fs://HOST:7527,gd2fs://HOST2:7527`";
-const char* const DP_HINT = "write `tcp://LOCAL_IP,tcp://LOCAL_IP2`, or leave it out";
+const char* const DP_HINT =
+    "write `tcp://LOCAL_IP,tcp://LOCAL_IP2`, or `rdma://` for each, or leave it out";
 
 Error fault_of(std::string message, std::string hint) {
   return {std::move(message), std::move(hint), Status::invalid};
@@ -70,14 +72,22 @@ tcp::Address parse_ip(std::string_view text) {
   return found && !found->empty() ? found->front() : tcp::Address{};
 }
 
+/// One scheme in a list: RDMA is for all streams or for none.
+Error fill_scheme(std::span<const std::string_view> local, ClientOptions& out) {
+  const auto count = [&](std::string_view scheme) {
+    return std::ranges::count_if(local, [&](auto each) { return each.starts_with(scheme); });
+  };
+  if (count(RDMA_SCHEME) == 0) return {};
+  if (count(TCP_SCHEME) > 0)
+    return fault_of("dp_address: both `tcp://` and `rdma://` are in the list", DP_HINT);
+  out.transport = Transport::rdma;
+  return {};
+}
+
 Error add_local(std::string_view entry, std::vector<std::string>& local) {
   std::string_view host = entry;
-  if (host.starts_with(RDMA_SCHEME))
-    return fault_of("dp_address: " + quoted(entry) +
-                        " wants RDMA, which this version is not "
-                        "built with",
-                    DP_HINT);
-  if (host.starts_with(TCP_SCHEME)) host.remove_prefix(TCP_SCHEME.size());
+  for (const std::string_view scheme : {TCP_SCHEME, RDMA_SCHEME})
+    if (host.starts_with(scheme)) host.remove_prefix(scheme.size());
   const tcp::Address address = parse_ip(host);
   if (address.family() == AF_UNSPEC)
     return fault_of("dp_address: " + quoted(entry) + " is not a local IP address", DP_HINT);
@@ -97,7 +107,7 @@ Error fill_addresses(const xfer_gd2fs_options& options, ClientOptions& out) {
     if (Error fault = add_seed(entry, out.seeds); !fault.message.empty()) return fault;
   for (const std::string_view entry : local)
     if (Error fault = add_local(entry, out.local); !fault.message.empty()) return fault;
-  return {};
+  return fill_scheme(local, out);
 }
 
 /// A field, else the environment, else what `count` is already.
@@ -137,8 +147,20 @@ Error fill_transport(ClientOptions& out) {
   if (text == nullptr || *text == '\0') return {};
   auto transport = parse_transport(text);
   if (!transport) return transport.error();
-  out.transport = *transport;
+  const bool is_rdma = out.transport == Transport::rdma;  // by `dp_address`
+  if (is_rdma && *transport != Transport::rdma && *transport != Transport::automatic)
+    return fault_of("dp_address wants RDMA, and GD2FS_TRANSPORT " + quoted(text), "unset one");
+  if (!is_rdma) out.transport = *transport;
   return {};
+}
+
+void fill_rdma(ucx::Options& ucx) {
+  const auto fill = [](const char* variable, std::string& text) {
+    const char* const given = std::getenv(variable);
+    if (given != nullptr && *given != '\0') text = given;
+  };
+  fill("GD2FS_UCX", ucx.library);
+  fill("GD2FS_UCX_TLS", ucx.transports);
 }
 
 /// From the environment alone: a secret is nothing for a struct that programs print.
@@ -205,6 +227,7 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
   if (Error fault = fill_token(out); !fault.message.empty()) return fault;
   fill_tls(out.tls);
+  fill_rdma(out.rdma.ucx);
   const bool is_tls_wanted = out.tls.is_on() || !out.tls.name.empty();
   if (is_tls_wanted && out.tls.ca.empty())
     return fault_of("GD2FS_TLS_CA is missing: without it there is no TLS",

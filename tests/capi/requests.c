@@ -141,7 +141,7 @@ void connect_fails_with_null(void) {
   CHECK(connects(options));
   options.dp_address = "tcp://127.0.0.1";
   CHECK(connects(options));
-  options.dp_address = "rdma://127.0.0.1";
+  options.dp_address = "tcp://127.0.0.1,rdma://127.0.0.1"; /* one scheme in a list */
   CHECK(!connects(options));
   options.dp_address = "tcp://192.0.2.1"; /* an address for documentation: nobody has it */
   CHECK(!connects(options));
