@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import signal
 from collections.abc import Iterator
 
@@ -13,9 +14,13 @@ from gd2fs import Client
 from gd2fs.testing import LocalNodes
 from gd2fs.testing.certificates import Certificates
 from gd2fs.tls import Tls
+from gd2fs.ucx import libraries_in_wheels
 
 # Started in the background a shell has it ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Else UCX changes this process's calls about memory, which nothing here needs.
+os.environ.setdefault("UCX_MEM_MMAP_HOOK_MODE", "none")
 
 # These run in environments of their own: `make test-engines`.
 collect_ignore = ["engines/sglang", "engines/vllm"]
@@ -82,6 +87,33 @@ def tls_client(certificates: Certificates) -> Iterator[Client]:
         ) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="session")
+def libucp() -> str:
+    """Path of the libucp that tests use: that of the wheel which `make test` installs."""
+    found = libraries_in_wheels(("libucx",))
+    if not found:
+        pytest.skip("there is no UCX: `make test` installs the wheel libucx-cu12")
+    return str(found[0])
+
+
+def rdma_client_of(libucp: str, transports: str) -> Iterator[Client]:
+    """Of three nodes that move payload by one-sided transfers alone, over these of UCX's."""
+    settings = {"use": "on", "library": libucp, "transports": transports}
+    how = {"transport": "rdma", "ucx": libucp, "ucx_tls": transports}
+    with LocalNodes(3, rdma=settings) as nodes, nodes.client(timeout_s=TIMEOUT_S, **how) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def rdma_tcp_client(libucp: str) -> Iterator[Client]:
+    yield from rdma_client_of(libucp, "tcp")
+
+
+@pytest.fixture(scope="session")
+def rdma_shm_client(libucp: str) -> Iterator[Client]:
+    yield from rdma_client_of(libucp, "posix,sysv")
 
 
 @pytest.fixture(scope="session")

@@ -40,21 +40,59 @@ def test_what_is_no_control_plane_address_is_refused(text):
         ("tcp://10.0.0.1,tcp://10.0.0.2", ("10.0.0.1", "10.0.0.2")),
         ("tcp://[fd00::1]", ("fd00::1",)),
         ("tcp://127.0.0.1", ()),
+        ("rdma://10.0.0.1,rdma://10.0.0.2", ("10.0.0.1", "10.0.0.2")),
+        ("rdma://10.0.0.1,10.0.0.2", ("10.0.0.1", "10.0.0.2")),
     ],
 )
 def test_data_plane_addresses_are_local_ones(text, expected):
     assert parse_dp(text) == expected
 
 
-@pytest.mark.parametrize("text", ["rdma://10.0.0.1", "udp://10.0.0.1", "tcp://host", "tcp://"])
+@pytest.mark.parametrize(
+    "text", ["tcp://10.0.0.1,rdma://10.0.0.2", "udp://10.0.0.1", "tcp://host", "rdma://", "tcp://"]
+)
 def test_what_is_no_data_plane_address_is_refused(text):
     with pytest.raises(InvalidRequest):
         parse_dp(text)
 
 
-def test_rdma_is_refused_by_name():
-    with pytest.raises(InvalidRequest, match="RDMA"):
-        parse_dp("rdma://10.0.0.1")
+@pytest.mark.parametrize(
+    ("dp", "transport", "variable", "expected"),
+    [
+        ("rdma://10.0.0.1", None, "", "rdma"),
+        ("rdma://127.0.0.1", "auto", "", "rdma"),
+        ("rdma://127.0.0.1", None, "rdma", "rdma"),
+        ("tcp://10.0.0.1", None, "", "auto"),
+        ("tcp://10.0.0.1", "rdma", "", "rdma"),
+        ("", None, "unix", "unix"),
+    ],
+)
+def test_addresses_of_rdma_ask_for_it(dp, transport, variable, expected):
+    environment = {"GD2FS_TRANSPORT": variable}
+
+    config = client_config("a", cluster="c", dp=dp, transport=transport, environment=environment)
+
+    assert config.transport == expected
+
+
+@pytest.mark.parametrize(("transport", "variable"), [("tcp", ""), (None, "shm")])
+def test_addresses_of_rdma_and_another_transport_are_refused(transport, variable):
+    environment = {"GD2FS_TRANSPORT": variable, "GD2FS_DPADDR": "rdma://10.0.0.1"}
+
+    with pytest.raises(InvalidRequest, match="rdma"):
+        client_config("a", cluster="c", transport=transport, environment=environment)
+
+
+def test_only_a_transport_that_may_be_rdma_has_to_do_with_it():
+    environment = {"GD2FS_UCX": "/opt/libucp.so", "GD2FS_UCX_TLS": "rc,tcp"}
+    words = {
+        name: client_config("a", cluster="c", transport=name, environment=environment).rdma
+        for name in ("auto", "rdma", "tcp", "unix", "shm")
+    }
+
+    whole = {"use": "auto", "library": "/opt/libucp.so", "transports": "rc,tcp"}
+    none = {"use": "off"}
+    assert words == {"auto": whole, "rdma": whole, "tcp": none, "unix": none, "shm": none}
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+SHORT = settings(SETTINGS, max_examples=8)
+
 names = st.sampled_from(["a", "b", "a/b", "é"])
 keys = st.lists(st.sampled_from([b"k0", b"k1", b"k2", b"\0", b"\xff/"]), max_size=6)
 edges = st.sampled_from([0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK])
@@ -170,6 +172,14 @@ def test_the_client_agrees_with_the_reference(client):
     machine = type("Machine", (Agreement,), {"client": client})
 
     run_state_machine_as_test(machine, settings=SETTINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rdma_tcp_client", "rdma_shm_client"])
+def test_by_one_sided_transfers_too(request, name):
+    machine = type("Machine", (Agreement,), {"client": request.getfixturevalue(name)})
+
+    run_state_machine_as_test(machine, settings=SHORT)
 
 
 @pytest.mark.slow

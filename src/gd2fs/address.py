@@ -1,7 +1,8 @@
 """Address: where a cluster is reached, which local addresses to use, and which file is meant.
 
 control plane   gd2fs://HOST[:PORT],[gd2fs://]HOST[:PORT],...      any live one serves
-data plane      tcp://LOCAL_IP,tcp://LOCAL_IP,...                  the client's own addresses
+data plane      tcp://LOCAL_IP,tcp://LOCAL_IP,...                  the client's own addresses;
+                rdma://LOCAL_IP,...                                and payload by RDMA alone
 file            gd2fs://HOST[:PORT],HOST[:PORT]/dir/file?cluster=NAME
 """
 
@@ -21,7 +22,8 @@ ADDRESSES_MAX = 1024  # of one list: as many as a cluster has nodes
 SCHEME = "gd2fs://"
 
 _CP_HINT = "write `gd2fs://HOST:7527,HOST2:7527`"
-_DP_HINT = "write `tcp://LOCAL_IP,tcp://LOCAL_IP2`, or leave it out"
+_DP_HINT = "write `tcp://LOCAL_IP,tcp://LOCAL_IP2`, or `rdma://` for each, or leave it out"
+_DP_SCHEMES = ("tcp", "rdma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,18 @@ def parse_dp(dp: str | Sequence[str]) -> tuple[str, ...]:
     """Read the client's own addresses. Loopback ones are left out: they are no choice of a NIC.
 
     Raises:
-        InvalidRequest: Another scheme than tcp, or not an IP address.
+        InvalidRequest: Another scheme than tcp and rdma, both of them, or not an IP address.
     """
-    addresses = [_local_address(entry) for entry in _entries(dp)]
+    entries = _entries(dp)
+    addresses = [_local_address(entry) for entry in entries]
+    if len({_scheme_of(entry) for entry in entries} - {""}) > 1:
+        raise InvalidRequest("both `tcp://` and `rdma://` are in the list", hint=_DP_HINT)
     return tuple(str(address) for address in addresses if not address.is_loopback)
+
+
+def wants_rdma(dp: str | Sequence[str]) -> bool:
+    """Whether a list of the client's own addresses asks for RDMA."""
+    return any(_scheme_of(entry) == "rdma" for entry in _entries(dp))
 
 
 def absent_dp(addresses: Sequence[str]) -> list[str]:
@@ -116,13 +126,13 @@ def _host_port(entry: str) -> str:
     return f"{host}:{port}"
 
 
+def _scheme_of(entry: str) -> str:
+    return entry.rpartition("://")[0]
+
+
 def _local_address(entry: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     scheme, separator, host = entry.rpartition("://")
-    if separator and scheme == "rdma":
-        raise InvalidRequest(
-            f"`{entry}` wants RDMA, which this version is not built with", hint=_DP_HINT
-        )
-    if separator and scheme != "tcp":
+    if separator and scheme not in _DP_SCHEMES:
         raise InvalidRequest(f"`{entry}` has an unknown scheme", hint=_DP_HINT)
     try:
         return ipaddress.ip_address(host.strip("[]"))

@@ -62,7 +62,7 @@ class NodeStatus:
     arena_bytes: int
     arena_free_bytes: int
     is_sealed: bool = False  # readers on its host may map its arena
-    transport: str = ""  # how this client reaches it: "shm", "unix" or "tcp"
+    transport: str = ""  # how this client reaches it: "shm", "rdma", "unix" or "tcp"
     fault: str = ""  # why it is "gone"; empty for others
     moves_left: int = 0  # pieces that it has yet to look at, or to hand over
     moves_left_bytes: int = 0

@@ -68,7 +68,7 @@ def views_of(buffers: Any) -> list[memoryview]:
     Raises:
         TypeError, BufferError: Something in it is no contiguous buffer.
     """
-    is_single = not isinstance(buffers, list | tuple) or _is_address(buffers)
+    is_single = not isinstance(buffers, list | tuple) or is_address(buffers)
     return [_view_of(buffer) for buffer in ([buffers] if is_single else buffers)]
 
 
@@ -78,11 +78,12 @@ def page_views_of(pages: Any) -> list[list[memoryview]]:
     Raises:
         TypeError, BufferError: Something in it is no contiguous buffer.
     """
-    is_single = not isinstance(pages, list | tuple) or _is_address(pages)
+    is_single = not isinstance(pages, list | tuple) or is_address(pages)
     return [views_of(page) for page in ([pages] if is_single else pages)]
 
 
-def _is_address(buffer: Any) -> bool:
+def is_address(buffer: Any) -> bool:
+    """Whether it names memory by address and length."""
     return (
         isinstance(buffer, tuple)
         and len(buffer) == 2
@@ -91,7 +92,7 @@ def _is_address(buffer: Any) -> bool:
 
 
 def _view_of(buffer: Any) -> memoryview:
-    if _is_address(buffer):
+    if is_address(buffer):
         address, length = buffer
         return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
     return memoryview(buffer).cast("B")

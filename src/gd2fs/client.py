@@ -33,11 +33,12 @@ from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.marks import NONE, Marks
 from gd2fs.outcome import check
 from gd2fs.pages import Key, Pages
+from gd2fs.registered import RegisteredMemory
 from gd2fs.tokens import Token
 from gd2fs.view import View, view_file, view_page
 
 if TYPE_CHECKING:
-    from gd2fs.buffers import Sources, Targets
+    from gd2fs.buffers import Sources, Target, Targets
 
 T = TypeVar("T")
 
@@ -56,8 +57,8 @@ class Client:
             Default: ``GD2FS_CPADDR``.
         cluster: Name of the cluster. Default: ``GD2FS_CLUSTER``.
         dp: The client's own addresses, ``tcp://LOCAL_IP,...``, all used at once. One that this
-            machine does not have now is used once it has. Default: ``GD2FS_DPADDR``, else the
-            system's choice.
+            machine does not have now is used once it has. ``rdma://LOCAL_IP,...`` asks for RDMA.
+            Default: ``GD2FS_DPADDR``, else the system's choice.
         device: A GPU that its bytes are for: an index, a PCI address or a UUID. Where ``dp`` names
             no address, those of its nearest NICs are used. Default: ``GD2FS_DEVICE``.
         device_nics: How many of them; 0: all, as without a device. Default: ``GD2FS_DEVICE_NICS``.
@@ -67,8 +68,12 @@ class Client:
         verify: Sum every block here: of a read it is checked in the caller's memory, of a write the
             sum goes with it. Without, nodes sum what arrives, and reads stand on their word.
         transport: ``auto``: to a node of this host over its Unix socket, with shared memory when
-            the node runs as this user and its memory is of a kind that can be shared; else TCP.
-            ``shm``, ``unix``, ``tcp``: just that. Default: ``GD2FS_TRANSPORT``, else ``auto``.
+            the node runs as this user and its memory is of a kind that can be shared; else TCP,
+            and where both sides have cards what is registered moves by RDMA. ``shm``, ``rdma``,
+            ``unix``, ``tcp``: just that. Default: ``GD2FS_TRANSPORT``, else ``auto``.
+        ucx: Path of a libucp, for RDMA. Default: ``GD2FS_UCX``, else what ``gd2fs.ucx`` finds.
+        ucx_tls: Which of UCX's transports, as ``UCX_TLS``. Default: ``GD2FS_UCX_TLS``, else all
+            but those within a host.
         congestion: How sockets share the network, by the kernel's name. Default:
             ``GD2FS_CONGESTION``, else cubic or reno.
         socket_buffer: Bytes of a socket's buffer each way, 64 KiB to 256 MiB, a number or ``1MiB``.
@@ -104,6 +109,8 @@ class Client:
         timeout_s: float | None = None,
         verify: bool = True,
         transport: str | None = None,
+        ucx: str | None = None,
+        ucx_tls: str | None = None,
         congestion: str | None = None,
         socket_buffer: int | str | None = None,
         bounce_size: int | str | None = None,
@@ -126,6 +133,8 @@ class Client:
                 timeout_s=timeout_s,
                 verify=verify,
                 transport=transport,
+                ucx=ucx,
+                ucx_tls=ucx_tls,
                 congestion=congestion,
                 socket_buffer=socket_buffer,
                 bounce_size=bounce_size,
@@ -146,6 +155,7 @@ class Client:
         self.config = config
         self._core = connect(config)
         self._files = FileSteps(self._core)
+        self._registered = self._no_memory()
         self._lock = threading.Lock()  # Guards: _completions, made at the first await.
         self._completions: Completions | None = None
         close_in_children(self)
@@ -587,6 +597,33 @@ class Client:
         deadline = self._deadline(timeout_s)
         return await self._arun(view_file(self._core, path, offset, size, verify, deadline))
 
+    # ---- memory ----------------------------------------------------------------------------
+
+    def register(self, buffer: Target) -> None:
+        """Let nodes reach this memory by RDMA, where there is any, until it is deregistered.
+
+        For pools that live long: it pins the memory, which takes its time. With ``auto`` nothing
+        else moves by RDMA; with ``rdma`` other memory is registered for each call. Without RDMA
+        this does nothing, and where it fails with ``auto``, bytes go through the streams as ever.
+
+        Args:
+            buffer: Contiguous and writable, and kept by the client meanwhile; or ``(address,
+                length)``, which the caller keeps mapped. Parts of it may be given to calls.
+
+        Raises:
+            InvalidRequest: It is empty, or not such memory.
+            Unavailable: With ``rdma``: it cannot be registered; see `ulimit -l`.
+        """
+        self._registered.add(buffer)
+
+    def deregister(self, buffer: Target) -> bool:
+        """Take it back, as often as it was registered; False: it was not.
+
+        Returns once nobody reaches it any more: when calls on it have ended, or a second after
+        their deadlines at the latest.
+        """
+        return self._registered.drop(buffer)
+
     # ---- everything else -------------------------------------------------------------------
 
     def pages(self, namespace: str) -> Pages:
@@ -672,6 +709,7 @@ class Client:
             completions, self._completions = self._completions, None
         if completions:
             completions.close()
+        self._registered.clear()
 
     def forget_parent(self) -> None:
         """In a forked child: every call raises Closed from now on, and ``close`` does nothing."""
@@ -679,6 +717,10 @@ class Client:
         leak(self._completions)
         self._completions = None
         self._lock = threading.Lock()  # a thread of the parent may have held the old one
+        self._registered = self._no_memory()
+
+    def _no_memory(self) -> RegisteredMemory:
+        return RegisteredMemory(self._core, is_wanted=self.config.transport == "rdma")
 
     def _clear(self, namespace: str, deadline: Deadline) -> Steps[int]:
         call = yield partial(self._core.clear, name_bytes(namespace), timeout_ms=deadline.left_ms())
@@ -732,5 +774,6 @@ def connect(config: ClientConfig) -> _core.Client:
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
         bounce_bytes=config.bounce_bytes,
+        rdma=config.rdma,
         **config.access.native(),
     )

@@ -37,6 +37,7 @@ from gd2fs.tls_watch import TlsWatch
 from gd2fs.token_watch import TokenWatch, tokens_line
 from gd2fs.tokens import KnownToken
 from gd2fs.tracing import Tracer
+from gd2fs.ucx import load_ucx
 from gd2fs.whatif.told import told_of
 
 ASK_S = 2.0  # for all nodes to say what they have yet to move
@@ -77,6 +78,7 @@ class Node:
             self.provider,
             rung=server.rung,
             spread=server.spread,
+            rdma_lack=server.rdma_lack,
         )
         questions: Questions = {
             "facts": lambda _: facts(),
@@ -164,6 +166,11 @@ class Node:
     def rung(self) -> str:
         """What the arena is made of: ``hugetlb``, ``memfd``, ``thp``, ``plain`` or ``file``."""
         return self._server.rung
+
+    @property
+    def rdma_lack(self) -> str:
+        """Why it takes part in no one-sided transfers; empty when it does."""
+        return self._server.rdma_lack
 
     @property
     def is_sealed(self) -> bool:
@@ -334,12 +341,15 @@ def _server_of(
         tokens=[each.as_core() for each in known],
         tls=config.tls.native(),
         is_spread=config.numa == "auto",
+        rdma=config.native_rdma,
     )
     tell_spread(server.spread())
     for line in recovery.lines(server.recovery(), config.arena):
         log.info("%s", line)
     if config.nvme.places:
         log.info("%s", disk_line(server.counts()))
+    if config.rdma == "on":
+        log.info("RDMA is on: %s", load_ucx(config.ucx))
     if server.absent:
         log.warning(
             "this machine has no %s now: it is served once it has", " and ".join(server.absent)

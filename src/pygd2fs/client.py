@@ -7,6 +7,7 @@ side can take the other's completions, and ``GetFd`` speaks of ``Wait``'s alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import select
 import threading
@@ -43,8 +44,9 @@ class Client:
     Args:
         cpaddr: ``gd2fs://HOST:7527,gd2fs://HOST2:7527``; scheme and port may be left out.
         dpaddr: ``tcp://LOCAL_IP,tcp://LOCAL_IP2``: this machine's own addresses to use, all at
-            once; empty: ``GD2FS_DPADDR``, else those of the ``GD2FS_DEVICE_NICS`` NICs that are
-            nearest to the GPU ``GD2FS_DEVICE``, else the system's choice.
+            once; ``rdma://LOCAL_IP,...``: and payload goes by RDMA; empty: ``GD2FS_DPADDR``, else
+            those of the ``GD2FS_DEVICE_NICS`` NICs that are nearest to the GPU ``GD2FS_DEVICE``,
+            else the system's choice.
         cluster: Its name.
         iothreads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``, else 2.
         memthreads: Accepted for compatibility; checksums are made where the bytes are moved.
@@ -77,6 +79,9 @@ class Client:
         self._lock = threading.Lock()
         self._requests: dict[int, tuple[Request, Sequence[SGE]]] = {}
         self._connecting = threading.Lock()  # Guards: _awaiting, made at the first await.
+        # Guards: _iomems, and which native clients know them. Held while memory is pinned.
+        self._registering = threading.Lock()
+        self._iomems: set[IOMEM] = set()
         self._awaiting: _Awaiting | None = None
         self._is_forked = False  # this is the copy of a child, and its threads are elsewhere
         close_in_children(self)
@@ -85,13 +90,19 @@ class Client:
         """Register memory of this process or of a GPU; None when not all of it is mapped, writable
         memory.
 
-        The caller keeps it so until it is deregistered.
+        The caller keeps it so until it is deregistered. Nodes may reach it by RDMA, where there is
+        any.
         """
         if self._is_forked or address <= 0 or length <= 0 or address + length > UINT64_MAX:
             return None
         if not is_writable(address, length):
             return None
-        return IOMEM(address, length)
+        iomem = IOMEM(address, length)
+        with self._registering:
+            self._iomems.add(iomem)
+            for core in (self._core, *([self._awaiting.core] if self._awaiting else [])):
+                _introduce(iomem, core)
+        return iomem
 
     def DeregIOMEM(self, iomem: IOMEM) -> None:
         """Refuse new requests on this memory, and wait for those under way to end."""
@@ -103,6 +114,11 @@ class Client:
             return
         for call in calls:
             call.wait(max(0, round((end - time.monotonic()) * 1e3)))
+        with self._registering:
+            self._iomems.discard(iomem)
+            for core in iomem.known_to:
+                core.deregister_memory(iomem.address, iomem.length)
+            iomem.known_to.clear()
 
     def Create(self, path: str, flags: int, mode: int, extra: str) -> Request | None:
         """Start to make an empty file; one that is there stays. ``flags`` to ``extra``: unused.
@@ -180,6 +196,7 @@ class Client:
         self._awaiting = None
         self._lock = threading.Lock()  # a thread of the parent may have held the old ones
         self._connecting = threading.Lock()
+        self._registering = threading.Lock()
 
     def _begin(self, request: Request, sges: Sequence[SGE], bind: Bind) -> Request | None:
         cookie = next(self._cookies)
@@ -236,7 +253,10 @@ class Client:
                 raise Closed("the client was made before fork", hint="make a new one in the child")
             if self._awaiting is None:
                 core = connect(self._config)
-                self._awaiting = _Awaiting(core, Completions(core))
+                with self._registering:
+                    for iomem in self._iomems:
+                        _introduce(iomem, core)
+                    self._awaiting = _Awaiting(core, Completions(core))
             return self._awaiting
 
 
@@ -246,6 +266,13 @@ class _Awaiting:
 
     core: _core.Client
     completions: Completions
+
+
+def _introduce(iomem: IOMEM, core: _core.Client) -> None:
+    """Register it with a native client; where that fails, its bytes go through the streams."""
+    with contextlib.suppress(GD2FSError):
+        core.register_memory(iomem.address, iomem.length)
+        iomem.known_to.append(core)
 
 
 def _one_call(start: Start) -> Steps[_core.Call]:

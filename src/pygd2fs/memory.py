@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gd2fs import _core
 from pygd2fs.request import Request
+
+if TYPE_CHECKING:
+    from gd2fs import _core
 
 UINT64_MAX = 2**64 - 1
 MAPS = Path("/proc/self/maps")  # of this process, sorted: `START-END rwxp ...`
@@ -20,6 +24,7 @@ class IOMEM:
         self.length = length
         self.is_registered = True
         self.users: set[Request] = set()  # under way
+        self.known_to: list[_core.Client] = []  # whose nodes may reach it by one-sided transfers
 
     def covers(self, address: int, length: int) -> bool:
         """Whether the range lies inside, with no part left over."""

@@ -9,7 +9,10 @@ import pytest
 from gd2fs import Client
 from gd2fs.testing import MemoryStore
 
-STORES = ["memory", "one_node_client", "shm_client", "unix_client", "tcp_client", "tls_client"]
+STORES = [
+    *("memory", "one_node_client", "shm_client", "unix_client", "tcp_client", "tls_client"),
+    *("rdma_tcp_client", "rdma_shm_client"),
+]
 
 
 @pytest.fixture(params=STORES)

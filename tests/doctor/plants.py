@@ -9,7 +9,9 @@ from doctor.well_machine import GIB, PAGES, SYS_GPU, SYS_NIC, WellMachine
 
 from gd2fs.doctor import Severity
 from gd2fs.doctor.probes import Room
+from gd2fs.errors import InvalidRequest, Unavailable
 from gd2fs.nvme import Nvme, NvmePlace
+from gd2fs.ucx import Ucx
 
 POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 THP = "/sys/kernel/mm/transparent_hugepage"
@@ -154,10 +156,14 @@ def infiniband(machine: WellMachine) -> None:
     machine.write(f"{folder}/link_layer", "InfiniBand")
 
 
-def gpu_driver(machine: WellMachine) -> None:
+def active_card(machine: WellMachine) -> None:
     infiniband(machine)
-    machine.write("/proc/driver/nvidia/version", "NVRM version: 570")
     machine.write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE")
+
+
+def gpu_driver(machine: WellMachine) -> None:
+    active_card(machine)
+    machine.write("/proc/driver/nvidia/version", "NVRM version: 570")
 
 
 def peer_module(machine: WellMachine) -> None:
@@ -234,6 +240,9 @@ def one_of_two_keys(machine: WellMachine) -> None:
     del machine.options["tls_key"]
 
 
+NO_UCX = Unavailable("UCX cannot be loaded: libucp.so.0: no such file", hint="")
+OLD_UCX = InvalidRequest("/usr/lib/libucp.so.0 is UCX 1.13.0; 1.14 or newer is needed", hint="")
+NO_CARDS = Ucx("/usr/lib/libucp.so.0", "1.22.0", knows_cards=False)
 THREE_TOKENS = "\n".join(f"a{number}.{'x' * 43}" for number in range(3))
 TENANT = '[tokens.a]\nsecret_file = "secret-of-a"\nrights = "{rights}"\nnamespaces = ["k"]'
 HASHED = f'[tokens.a]\nsecret_hash = "{"0" * 64}"\nrights = "read"\nnamespaces = ["k"]'
@@ -369,9 +378,17 @@ PLANTS = [
     ),
     # RDMA
     Plant("RDMA devices", NOTE, infiniband),
-    Plant("UCX", NOTE, both(gpu_driver, peer_module, probe(libraries={}))),
     Plant("GPUDirect", NOTE, gpu_driver),
     Plant("GPUDirect", NOTE, both(open_driver, sysctl("kernel.osrelease", "5.10.0-35-amd64"))),
+    Plant("UCX", WARNING, both(active_card, probe(found_ucx=NO_UCX)), words="cannot be loaded"),
+    Plant("UCX", WARNING, both(active_card, probe(found_ucx=OLD_UCX)), words="is UCX 1.13.0"),
+    Plant("UCX", WARNING, both(active_card, probe(found_ucx=NO_CARDS)), words="without support"),
+    Plant(
+        "UCX",
+        ERROR,
+        both(lambda machine: machine.options.update(rdma="on"), probe(found_ucx=NO_UCX)),
+        words="cannot be loaded",
+    ),
     # kernel
     Plant("kernel", ERROR, sysctl("kernel.osrelease", "4.18.0-553.el8")),
     Plant("kernel", WARNING, sysctl("kernel.osrelease", "5.4.0-150-generic")),

@@ -12,7 +12,9 @@ from gd2fs.doctor import Machine, Subject, Wanted, wanted_of
 from gd2fs.doctor.probes import Room
 from gd2fs.engines.sglang.launch import SglangServer
 from gd2fs.engines.vllm.launch import VllmServer
+from gd2fs.errors import GD2FSError
 from gd2fs.nvme import Nvme, NvmePlace
+from gd2fs.ucx import Ucx
 
 GIB = 1 << 30
 PAGES = 40_000  # of 2 MiB: 78 GiB
@@ -101,9 +103,9 @@ class PlantedProbes:
         self.direct = ""
         self.rooms: dict[str, Room] = {}
         self.is_synchronised: bool | None = True
-        self.libraries = {"ucp": "libucp.so.0"}
         self.packages = {"sglang": "0.5.23", "vllm": "0.32.0"}
         self.user_number = 0
+        self.found_ucx: Ucx | GD2FSError = Ucx("/usr/lib/libucp.so.0", "1.18.1", True)
 
     def io_uring_fault(self) -> str:
         return self.uring
@@ -118,8 +120,10 @@ class PlantedProbes:
     def is_clock_synchronised(self) -> bool | None:
         return self.is_synchronised
 
-    def library(self, name: str) -> str:
-        return self.libraries.get(name, "")
+    def ucx(self, setting: str, cards: Path) -> Ucx:
+        if isinstance(self.found_ucx, GD2FSError):
+            raise self.found_ucx
+        return self.found_ucx
 
     def package(self, name: str) -> str:
         return self.packages.get(name, "")

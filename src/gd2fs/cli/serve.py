@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -59,6 +60,21 @@ ShmOption = Annotated[
 NumaOption = Annotated[
     str,
     typer.Option(metavar="auto|off", help="Spread memory and threads over NUMA nodes?"),
+]
+RdmaOption = Annotated[
+    str,
+    typer.Option(
+        metavar="WHEN",
+        help="Take part in one-sided transfers: auto (where there are cards), on, off",
+    ),
+]
+UcxOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="The libucp for them (or GD2FS_UCX; else what is found)"),
+]
+UcxTlsOption = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="Which of UCX's transports, as UCX_TLS (or GD2FS_UCX_TLS)"),
 ]
 CongestionOption = Annotated[
     str | None,
@@ -235,6 +251,9 @@ def serve(
     zero_copy: ZeroCopyOption = "auto",
     shm: ShmOption = "shared",
     numa: NumaOption = "auto",
+    rdma: RdmaOption = "auto",
+    ucx: UcxOption = None,
+    ucx_tls: UcxTlsOption = None,
     congestion: CongestionOption = None,
     socket_buffer: SocketBufferOption = None,
     move_rate: MoveRateOption = "1GiB",
@@ -311,6 +330,9 @@ def options_of(command: Callable[..., object]) -> dict[str, type]:
 
 
 def _run(config: NodeConfig) -> None:
+    # UCX would change the process's calls about memory, which nothing here needs. This process is
+    # ours and has no other threads yet; in an engine's nobody but the engine sets its environment.
+    os.environ.setdefault("UCX_MEM_MMAP_HOOK_MODE", "none")
     signals = Signals()
     is_ended = signals.is_ended
     try:
@@ -339,6 +361,7 @@ def _ready_line(node: Node) -> str:
         "rung": node.rung,
         "shm": "shared" if node.is_sealed else "off",
         "nodes": node.nodes,
+        "rdma": "on" if not node.rdma_lack else None,
         "tls": "on" if node.config.tls.is_on else None,
         "admin": node.admin_url,
         **nvme_facts(node.counts()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import typer
 from rich.table import Table
@@ -19,8 +19,11 @@ from gd2fs.cli.output import (
     whole_lines,
 )
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
+from gd2fs.errors import GD2FSError
 
 BAR_CELLS = 10
+ASK_S = 2.0
+NO_MATTER = ("it is turned off", "this machine has no card for it")  # in the core's words
 FIELDS = (
     "name",
     "boot",
@@ -55,10 +58,14 @@ def status(
     """Show the nodes: their states, how they are reached, their memory and what is free of it."""
     with Client(cp, cluster=cluster, transport=transport) as client:
         nodes = client.ping()
+        lacks = _rdma_lacks(client)
     if as_json:
-        print_json({"nodes": [{name: getattr(node, name) for name in FIELDS} for node in nodes]})
+        print_json({"nodes": [_facts(node, lacks) for node in nodes]})
         return
-    _print_table(nodes)
+    _print_table(nodes, lacks)
+    for name in _told(lacks):
+        if lacks[name]:
+            print_warning(f"{name} takes no part in RDMA: {lacks[name]}")
     for node in nodes:
         if node.state == "gone":
             print_warning(f"{node.name} is gone ({node.fault}): what lies there is missed")
@@ -79,15 +86,36 @@ def show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-def _print_table(nodes: Sequence[NodeStatus]) -> None:
+def _rdma_lacks(client: Client) -> dict[str, str]:
+    """By node why it takes part in no RDMA, empty when it does; of those that say so."""
+    try:
+        replies = client.settings({"do": "report"}, timeout_s=ASK_S)
+    except GD2FSError:  # its token may not ask; the rest of the status is worth having
+        return {}
+    told = {reply.node: (reply.value or {}).get("rdma_lack") for reply in replies}
+    return {name: str(lack) for name, lack in told.items() if lack is not None}
+
+
+def _told(lacks: Mapping[str, str]) -> list[str]:
+    """The nodes of which that is worth a word: none where no machine has cards."""
+    is_interesting = any(lack not in NO_MATTER for lack in lacks.values())
+    return sorted(lacks) if is_interesting else []
+
+
+def _facts(node: NodeStatus, lacks: Mapping[str, str]) -> dict[str, object]:
+    facts = {name: getattr(node, name) for name in FIELDS}
+    return facts | {"rdma_lack": lacks.get(node.name)}
+
+
+def _print_table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str]) -> None:
     """As wide as it is where lines are read by programs; on a terminal the bars go first."""
     with whole_lines() as console:
-        table = _table(nodes, has_bars=True)
+        table = _table(nodes, lacks, has_bars=True)
         width = console.measure(table, options=console.options.update(width=WIDTH_MAX)).maximum
-        console.print(table if width <= console.width else _table(nodes, has_bars=False))
+        console.print(table if width <= console.width else _table(nodes, lacks, has_bars=False))
 
 
-def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
+def _table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str], *, has_bars: bool) -> Table:
     gap = (0, 1) if has_bars else (0, 1, 0, 0)  # two blanks between columns, or one
     table = Table(box=None, pad_edge=False, header_style="bold", padding=gap)
     table.add_column("node", overflow="fold")
@@ -101,6 +129,9 @@ def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
     has_nvme = any(node.nvme_bytes for node in nodes)
     if has_nvme:
         table.add_column("nvme", justify="right", no_wrap=True)
+    has_rdma = bool(_told(lacks))
+    if has_rdma:
+        table.add_column("rdma", no_wrap=True)
     for node in sorted(nodes, key=lambda node: node.name):
         used = node.arena_bytes - node.arena_free_bytes
         is_known = node.arena_bytes > 0
@@ -114,6 +145,7 @@ def _table(nodes: Sequence[NodeStatus], *, has_bars: bool) -> Table:
             format_bytes(node.arena_bytes) if is_known else "-",
             _share(used, node.arena_bytes, has_bars),
             *([_nvme(node)] if has_nvme else []),
+            *([_rdma(lacks.get(node.name))] if has_rdma else []),
         )
     return table
 
@@ -122,6 +154,10 @@ def _nvme(node: NodeStatus) -> str:
     if not node.nvme_bytes:
         return "-"
     return f"{format_bytes(node.nvme_live_bytes)} of {format_bytes(node.nvme_bytes)}"
+
+
+def _rdma(lack: str | None) -> str:
+    return "-" if lack is None else "off" if lack else "on"
 
 
 def _share(part: int, whole: int, has_bar: bool) -> str:

@@ -34,7 +34,7 @@ TransportOption = Annotated[
     str | None,
     typer.Option(
         "--transport",
-        metavar="auto|shm|unix|tcp",
+        metavar="auto|shm|rdma|unix|tcp",
         help="How nodes are talked to (or GD2FS_TRANSPORT)",
         show_default=False,
     ),

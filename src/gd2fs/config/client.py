@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gd2fs.address import parse_cp, parse_dp
+from gd2fs.address import parse_cp, parse_dp, wants_rdma
 from gd2fs.config.access import Access, tls_of, token_of
 from gd2fs.config.affinity import near_device
 from gd2fs.config.cluster import check_cluster, cluster_name
 from gd2fs.config.device_memory import BOUNCE_BYTES, bounce_of, check_bounce, take_policies
 from gd2fs.config.numbers import check_count, count_in, number_in
+from gd2fs.config.rdma import native_rdma, ucx_of, ucx_tls_of
 from gd2fs.config.sockets import (
     SOCKET_BUFFER_BYTES,
     check_socket_buffer,
@@ -25,7 +26,7 @@ from gd2fs.tokens import Token
 
 IO_THREADS_MAX = 64
 STREAMS_MAX = 64
-TRANSPORTS = ("auto", "shm", "unix", "tcp")
+TRANSPORTS = ("auto", "shm", "rdma", "unix", "tcp")
 TIMEOUT_S_MAX = 86_400.0
 
 
@@ -42,7 +43,9 @@ class ClientConfig:
         timeout_s: Deadline of a call, over 0 to 86,400.
         verify: Sum every block here: of a read it is checked in the caller's memory, of a write the
             sum goes with it. Without, nodes sum what arrives, and reads stand on their word.
-        transport: How nodes are talked to: ``auto``, ``shm``, ``unix`` or ``tcp``.
+        transport: How nodes are talked to: ``auto``, ``shm``, ``rdma``, ``unix`` or ``tcp``.
+        ucx: Path of a libucp, for RDMA; empty: what is found (see ``gd2fs.ucx``).
+        ucx_tls: Which of UCX's transports, as ``UCX_TLS``; empty: all that a fence can stop.
         congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
         bounce_bytes: Pinned memory that bytes of GPUs pass through, 1 MiB to 64 GiB. Made for the
@@ -60,6 +63,8 @@ class ClientConfig:
     timeout_s: float = 5.0
     verify: bool = True
     transport: str = "auto"
+    ucx: str = ""
+    ucx_tls: str = ""
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
     bounce_bytes: int = BOUNCE_BYTES
@@ -85,6 +90,12 @@ class ClientConfig:
         """What it shows to nodes, and whom it takes for one."""
         return Access(self.token, self.token_file, self.tls)
 
+    @property
+    def rdma(self) -> dict[str, str]:
+        """What it has to do with RDMA, as the native client takes it."""
+        use = "auto" if self.transport in ("auto", "rdma") else "off"
+        return native_rdma(use, self.ucx, self.ucx_tls)
+
 
 def client_config(
     cp: str | Sequence[str] | None = None,
@@ -98,6 +109,8 @@ def client_config(
     timeout_s: float | None = None,
     verify: bool = True,
     transport: str | None = None,
+    ucx: str | None = None,
+    ucx_tls: str | None = None,
     congestion: str | None = None,
     socket_buffer: int | str | None = None,
     bounce_size: int | str | None = None,
@@ -108,11 +121,12 @@ def client_config(
 ) -> ClientConfig:
     """Fill what is not given from ``GD2FS_CPADDR``, ``GD2FS_CLUSTER``, ``GD2FS_DPADDR``,
     ``GD2FS_IOTHREADS``, ``GD2FS_STREAMS``, ``GD2FS_TIMEOUT_S``, ``GD2FS_TRANSPORT``,
-    ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``, ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``,
-    and ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the
-    environment says. ``device`` and ``device_nics`` (``GD2FS_DEVICE``, ``GD2FS_DEVICE_NICS``) give
-    the local addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some;
-    ``GD2FS_BOUNCE_SIZE``, ``GD2FS_LOAD_POLICY`` and ``GD2FS_SAVE_POLICY`` are about memory of GPUs.
+    ``GD2FS_UCX``, ``GD2FS_UCX_TLS``, ``GD2FS_CONGESTION``, ``GD2FS_SOCKET_BUFFER``,
+    ``GD2FS_TLS_CA``, ``_CERT``, ``_KEY``, ``_NAME``, and ``GD2FS_TOKEN_FILE``, else
+    ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the environment says.
+    ``device`` and ``device_nics`` (``GD2FS_DEVICE``, ``GD2FS_DEVICE_NICS``) give the local
+    addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some; ``GD2FS_BOUNCE_SIZE``,
+    ``GD2FS_LOAD_POLICY`` and ``GD2FS_SAVE_POLICY`` are about memory of GPUs.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -125,11 +139,11 @@ def client_config(
         )
     take_policies(environment)
     shown, shown_file = token_of(token, token_file, environment)
+    dp = environment.get("GD2FS_DPADDR", "") if dp is None else dp
     return ClientConfig(
         cp=parse_cp(cp),
         cluster=cluster_name(cluster, environment),
-        dp=parse_dp(environment.get("GD2FS_DPADDR", "") if dp is None else dp)
-        or near_device(device, device_nics, environment),
+        dp=parse_dp(dp) or near_device(device, device_nics, environment),
         io_threads=count_in(environment, "GD2FS_IOTHREADS", 2)
         if io_threads is None
         else io_threads,
@@ -138,9 +152,9 @@ def client_config(
         if timeout_s is None
         else timeout_s,
         verify=verify,
-        transport=environment.get("GD2FS_TRANSPORT", "") or "auto"
-        if transport is None
-        else transport,
+        transport=_transport_of(transport, dp, environment),
+        ucx=ucx_of(ucx, environment),
+        ucx_tls=ucx_tls_of(ucx_tls, environment),
         congestion=congestion_of(congestion, environment),
         socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
         bounce_bytes=bounce_of(bounce_size, environment),
@@ -148,6 +162,24 @@ def client_config(
         token_file=shown_file,
         tls=tls_of(environment=environment) if tls is None else tls,
     )
+
+
+def _transport_of(
+    given: str | None, dp: str | Sequence[str], environment: Mapping[str, str]
+) -> str:
+    """``given``, else ``GD2FS_TRANSPORT``, else ``auto``, which may be what ``dp`` asks for.
+
+    Raises:
+        InvalidRequest: ``dp`` asks for RDMA, and another transport is named.
+    """
+    named = (environment.get("GD2FS_TRANSPORT", "") or "auto") if given is None else given
+    if not wants_rdma(dp):
+        return named
+    if named not in ("auto", "rdma"):
+        raise InvalidRequest(
+            f"local addresses of `rdma://`, and the transport `{named}`", hint="leave one out"
+        )
+    return "rdma"
 
 
 def check_memthreads(given: int | None, environment: Mapping[str, str] = os.environ) -> int:

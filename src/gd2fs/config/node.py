@@ -12,6 +12,7 @@ from pathlib import Path
 from gd2fs.address import PORT_DEFAULT
 from gd2fs.config.access import Access, token_of
 from gd2fs.config.cluster import check_cluster, cluster_name
+from gd2fs.config.rdma import check_rdma, native_rdma, ucx_of, ucx_tls_of
 from gd2fs.config.sockets import (
     SOCKET_BUFFER_BYTES,
     check_socket_buffer,
@@ -73,6 +74,9 @@ class NodeConfig:
     zero_copy: str = "auto"
     shm: str = "shared"
     numa: str = "auto"
+    rdma: str = "auto"
+    ucx: str = ""
+    ucx_tls: str = ""
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
     move_bytes_per_s: int = MOVE_RATE_DEFAULT
@@ -96,6 +100,7 @@ class NodeConfig:
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
+        check_rdma(self.rdma)
         self.tls.check_node()
         self._check_membership()
         if self.move_bytes_per_s < MOVE_RATE_MIN:
@@ -133,6 +138,11 @@ class NodeConfig:
         return Access(self.token, self.token_file, self.tls.as_client())
 
     @property
+    def native_rdma(self) -> dict[str, str]:
+        """What it has to do with RDMA, as the native server takes it."""
+        return native_rdma(self.rdma, self.ucx, self.ucx_tls)
+
+    @property
     def token_places(self) -> TokenPlaces:
         """Where its tokens come from."""
         return TokenPlaces(
@@ -157,6 +167,9 @@ class NodeConfig:
         zero_copy: str,
         shm: str = "shared",
         numa: str = "auto",
+        rdma: str = "auto",
+        ucx: str | None = None,
+        ucx_tls: str | None = None,
         congestion: str | None = None,
         socket_buffer: str | None = None,
         move_rate: str | None = None,
@@ -179,9 +192,9 @@ class NodeConfig:
         tls: Tls = NO_TLS,
         environment: Mapping[str, str] = os.environ,
     ) -> NodeConfig:
-        """Read the words of the command line. ``cluster``, ``congestion`` and ``socket_buffer``
-        fall back to ``GD2FS_CLUSTER``, ``GD2FS_CONGESTION`` and ``GD2FS_SOCKET_BUFFER``,
-        ``token_file`` to ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``.
+        """Read the words of the command line. ``cluster``, ``congestion``, ``socket_buffer``,
+        ``ucx`` and ``ucx_tls`` fall back to ``GD2FS_`` with their names, ``token_file`` to
+        ``GD2FS_TOKEN_FILE``, else ``GD2FS_TOKEN``.
 
         Raises:
             InvalidRequest: A word breaks its syntax or is out of range.
@@ -200,6 +213,9 @@ class NodeConfig:
             zero_copy=zero_copy,
             shm=shm,
             numa=numa,
+            rdma=rdma,
+            ucx=ucx_of(ucx, environment),
+            ucx_tls=ucx_tls_of(ucx_tls, environment),
             congestion=congestion_of(congestion, environment),
             socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
             move_bytes_per_s=parse_bytes(move_rate) if move_rate else MOVE_RATE_DEFAULT,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import ctypes.util
 import errno
 import mmap
 import os
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
+
+from gd2fs.ucx import Ucx, load_ucx
 
 IO_URING_SETUP = 425  # the same number on every architecture that Linux has got since 5.1
 IO_URING_PARAMS_BYTES = 120
@@ -70,9 +72,9 @@ class Probes:
         status = int.from_bytes(timex.raw[TIMEX_STATUS_AT : TIMEX_STATUS_AT + 4], "little")
         return not status & UNSYNCHRONISED
 
-    def library(self, name: str) -> str:
-        """File name of a shared library of the system; empty without one."""
-        return ctypes.util.find_library(name) or ""
+    def ucx(self, setting: str, cards: Path) -> Ucx:
+        """The libucp that a node of this ``--ucx`` loads; it stays loaded. Raises GD2FSError."""
+        return load_ucx(setting, cards=cards)
 
     def package(self, name: str) -> str:
         """Version of a Python package of this environment; empty without one."""

@@ -1,4 +1,4 @@
-"""RDMA: devices that could move bytes without a processor, and the library for them."""
+"""RDMA: cards that move bytes without a processor, and the library that drives them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import re
 from collections.abc import Iterator
 
 from gd2fs.doctor.check import check
-from gd2fs.doctor.finding import Finding, note, ok
+from gd2fs.doctor.finding import Finding, error, note, ok, warning
 from gd2fs.doctor.machine import Machine
 from gd2fs.doctor.subject import Subject
+from gd2fs.errors import GD2FSError
 
 FOLDER = "/sys/class/infiniband"
 DRIVER = "/proc/driver/nvidia/version"
 PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 OPEN_DRIVER = "Open Kernel Module"
 DMABUF_KERNEL = (5, 12)
-WHY = (
-    "this version moves bytes over shared memory, Unix sockets and TCP; of RDMA it makes no use yet"
+INSTALL = (
+    '`pip install "gd2fs[rdma]"`, or the system\'s UCX with InfiniBand; `--ucx FILE` names one'
 )
 
 
-@check("RDMA devices", WHY)
+@check("RDMA devices", "through an active port bytes go into registered memory without a processor")
 def devices(subject: Subject) -> Iterator[Finding]:
     """Their state, where there are some."""
     machine = subject.machine
@@ -43,20 +44,23 @@ def _ports(machine: Machine, name: str) -> Iterator[Finding]:
             yield note(found, f"`ibstat {name}`; on InfiniBand the subnet manager makes it active")
 
 
-@check("UCX", WHY)
+@check("UCX", "UCX drives the cards: without one that can, nodes and clients use TCP")
 def ucx(subject: Subject) -> Iterator[Finding]:
-    """The library that drives RDMA devices, where there are some."""
-    library = subject.machine.probes.library("ucp")
-    devices_here = subject.machine.names(FOLDER)
-    if library:
-        yield ok(f"{library} is here")
-    elif devices_here:
-        yield note(
-            f"{' and '.join(devices_here)} could move bytes, and UCX is not here: TCP is used",
-            "`apt install libucx0 ibverbs-providers`, or what this system has of UCX 1.13 or newer",
-        )
+    """One that can be loaded and drives cards, where there are some; one at all for `--rdma on`."""
+    has_cards, use = bool(subject.machine.names(FOLDER)), subject.setting("rdma")
+    if use == "off" or (not has_cards and use != "on"):
+        yield ok("not needed: " + ("RDMA is turned off" if use == "off" else "there is no card"))
+        return
+    is_demanded = use == "on"
+    try:
+        found = subject.machine.probes.ucx(subject.setting("ucx"), subject.machine.path(FOLDER))
+    except GD2FSError as fault:
+        yield (error if is_demanded else warning)(str(fault), INSTALL)
+        return
+    if has_cards and not found.knows_cards:
+        yield warning(f"{found}, which was built without support of cards", INSTALL)
     else:
-        yield ok("not here, and not needed: there is no RDMA device")
+        yield ok(str(found))
 
 
 @check("GPUDirect", "without a way from the NIC to a GPU's memory, bytes pass through host memory")

@@ -24,7 +24,7 @@ class StoreSettings:
         device: GPU whose nearest NICs are used where ``dp`` names none: an index, a PCI address or
             a UUID. Default: the one that the engine's process computes on, else ``GD2FS_DEVICE``.
         device_nics: How many of them; 0: all. Default: ``GD2FS_DEVICE_NICS``.
-        transport: ``auto``, ``shm``, ``unix`` or ``tcp``. Default: ``GD2FS_TRANSPORT``.
+        transport: ``auto``, ``shm``, ``rdma``, ``unix`` or ``tcp``. Default: ``GD2FS_TRANSPORT``.
         io_threads: Threads that move bytes. Default: ``GD2FS_IOTHREADS``.
         streams: Connections to each node. Default: ``GD2FS_STREAMS``.
         token_file: File of the token that is shown to nodes; the token itself stands in no

@@ -24,7 +24,7 @@ from gd2fs.engines.settings import StoreSettings
 from gd2fs.errors import Closed, Corrupt, GD2FSError, InvalidRequest, Unavailable
 
 if TYPE_CHECKING:
-    from gd2fs.buffers import Sources, Targets
+    from gd2fs.buffers import Sources, Target, Targets
 
 T = TypeVar("T")
 
@@ -55,6 +55,8 @@ class EngineStore:
         namespace: Of all pages.
         board: Counts what is done; one of its own without.
         gate: Told about every load; one that admits all without.
+        pools: The engine's memory that outlives the store, each a buffer: nodes may reach it by
+            RDMA, where there is any.
         connect: Makes the client; called again until it has made one.
 
     Raises:
@@ -69,12 +71,14 @@ class EngineStore:
         *,
         board: CountsBoard | None = None,
         gate: LoadGate | None = None,
+        pools: Sequence[Target] = (),
         connect: Callable[[], Client] | None = None,
     ) -> None:
         self.settings = settings
         self.namespace = namespace
         self.board = board or CountsBoard()
         self.gate = gate or LoadGate(is_open=True)
+        self._pools = pools
         self._connect = connect or partial(client_of, settings)
         self._lock = threading.Lock()  # Guards: _client and _is_closed. Never held while waiting.
         self._client: Client | None = None
@@ -316,6 +320,8 @@ class EngineStore:
             client = self._connect()
         except Unavailable:
             return False
+        for pool in self._pools:
+            _register(client, pool)
         with self._lock:
             if not self._is_closed:
                 self._client = client
@@ -346,6 +352,13 @@ def client_of(settings: StoreSettings) -> Client:
         transport=settings.transport,
         token_file=settings.token_file,
     )
+
+
+def _register(client: Client, pool: Target) -> None:
+    try:
+        client.register(pool)
+    except GD2FSError as error:
+        log.warning("a pool of the engine is registered for each call anew: %s", error)
 
 
 def _batches(items: Sequence[T]) -> list[Sequence[T]]:

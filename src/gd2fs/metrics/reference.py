@@ -54,7 +54,7 @@ LABELS = {
     ),
     "`transport`": (
         "`tcp`, which is TLS on a node that has it: it takes no other; `unix`; `shm`: the reader "
-        "copies out of the node's memory itself"
+        "copies out of the node's memory itself; `rdma`: by one-sided transfers"
     ),
     "`state` of the arena": (
         "`free`, `filling`, `loading`, `staged` (not committed yet), `live`, `zombie` (gone, but "

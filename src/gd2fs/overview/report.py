@@ -69,6 +69,7 @@ class Reporter:
         *,
         rung: str,
         spread: Callable[[], Mapping[str, Any]] = dict,
+        rdma_lack: str,
     ) -> None:
         self._counts = counts
         self._spaces = spaces
@@ -77,6 +78,7 @@ class Reporter:
         self._provider = provider
         self._rung = rung
         self._spread = spread
+        self._rdma_lack = rdma_lack
         self._start_s = time.monotonic()
 
     def report(self) -> dict[str, Any]:
@@ -84,8 +86,9 @@ class Reporter:
 
         Returns:
             ``up_ms``: since its start, by a clock that never jumps: counts of two reports are this
-            far apart. ``counts``: see COUNTS. ``namespaces``: of each that has rules, and first of
-            all others without a name: bytes in memory, pinned, on disk, and both quotas.
+            far apart. ``rdma_lack``: why it takes part in no RDMA; empty when it does.
+            ``counts``: see COUNTS. ``namespaces``: of each that has rules, and first of all others
+            without a name: bytes in memory, pinned, on disk, and both quotas.
             ``lookups`` and ``buckets``: see namespaces and latency.
             ``numa``: how memory lies at NUMA nodes, as the native server says it.
             ``evictions``: groups of what went lately, the newest first.
@@ -96,6 +99,7 @@ class Reporter:
             "version": __version__,
             "rung": self._rung,
             "numa": self._spread(),
+            "rdma_lack": self._rdma_lack,
             "state": self._provider.state().name.lower(),
             "not_ready": self._provider.why_not_ready(),
             "epoch": counts["epoch"],

@@ -57,6 +57,12 @@ class PagePool:
         form = {"pieces": self._pieces, "is_in_place": self.is_in_place}
         return {"pool": type(self.host).__name__, "name": self.name, **found, **form}
 
+    def memory(self) -> list[Piece]:
+        """Where all of it lies; nothing where pages are copied."""
+        whole = self.host.kv_buffer if self.is_in_place else ()
+        tensors = whole if isinstance(whole, list | tuple) else [whole]
+        return [piece_of(each) for each in tensors if each.is_contiguous()]
+
     def buffers(self, slots: torch.Tensor) -> list[PageBuffers]:
         """Where the pages lie whose token slots are ``slots``, ``page_slots`` for each page."""
         addresses, lengths = self.host.get_page_buffer_meta(slots)

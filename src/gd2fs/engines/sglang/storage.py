@@ -173,7 +173,10 @@ class GD2FSStorage(HiCacheStorage):
             self._store.namespace = namespace
             return
         self._watch = ComputeWatch(self.gate, page_tokens=self.identity.page_tokens)
-        self._store = EngineStore(self.settings, namespace, board=self.board, gate=self.gate)
+        memory = [piece for pool in self._pools.values() for piece in pool.memory()]
+        self._store = EngineStore(
+            self.settings, namespace, board=self.board, gate=self.gate, pools=memory
+        )
         self._transfers = Transfers(self._store, self.figures)
         log.info("pages are in namespace %s, of %s", namespace, self.identity)
 

@@ -212,7 +212,7 @@ class GD2FSTier(SecondaryTierManager):
             self._handshake.close()
             raise
         namespace = facts.identity.namespace()
-        self._store = EngineStore(settings, namespace, gate=self._gate)
+        self._store = EngineStore(settings, namespace, gate=self._gate, pools=[self._pool.whole])
         tell = partial(
             self._store.put_text,
             IDENTITY_FILE,

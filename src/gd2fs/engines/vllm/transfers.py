@@ -40,6 +40,11 @@ class Pool:
     chunk_bytes: int
     count: int
 
+    @property
+    def whole(self) -> tuple[int, int]:
+        """Address and length of all."""
+        return self.address, self.count * self.chunk_bytes
+
     def chunk(self, slot: int) -> tuple[int, int]:
         """Address and length of one."""
         assert 0 <= slot < self.count, f"slot {slot} of {self.count}"
