@@ -30,6 +30,14 @@ def test_transports_alone_choose_among_the_rows_of_the_table():
     assert {case.transport for case in plan(parse_choice(transports="shm"))} == {"shm"}
 
 
+def test_rdma_is_measured_when_it_is_chosen():
+    of_rdma = plan(parse_choice(transports="rdma"))
+
+    assert {case.op for case in of_rdma} == {"read", "write", "get"}
+    assert {case.transport for case in of_rdma} == {"rdma"}
+    assert "rdma" not in {case.transport for case in plan(parse_choice())}
+
+
 def test_a_view_is_measured_over_shared_memory_alone():
     cases = plan(parse_choice(ops="view", sizes="1MiB"))
 
@@ -53,7 +61,7 @@ def test_batches_alone_are_got_and_put():
         {"ops": "erase"},
         {"batches": "64"},
         {"batches": "0x1MiB"},
-        {"transports": "rdma"},
+        {"transports": "infiniband"},
         {"streams": "9"},
         {"clients": "0"},
         {"nodes": "two"},

@@ -20,20 +20,24 @@ from chaos.history import ETCD
 from chaos.network import Network
 from chaos.process import DidNotStart, Process
 from chaos.schedule import CLIENTS, Schedule
+from gd2fs.ucx import libraries_in_wheels
 
 PORT = 7527
 ADMIN = "127.0.0.1:9527"  # inside each node's namespace, so no fault of the network reaches it
 NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
 ETCD_PORT, ETCD_PEER_PORT, API_PORT = 2379, 2380, 6443
 DISK_BYTES = "512MiB"
+UCX_TLS = "tcp"
 KEPT_PARENT = "/dev/shm"
 READY_S = 30.0
 POLL_S = 0.02
 PYTHON = (sys.executable, "-m")
 
 
-def why_not_under(provider: str) -> str:
-    """Why nodes cannot run under that provider here; empty when they can."""
+def why_not_under(provider: str, *, is_rdma: bool = False) -> str:
+    """Why nodes cannot run so here; empty when they can."""
+    if is_rdma and not _libucp():
+        return "needs UCX: `make test` installs the wheel libucx-cu12"
     if provider == "etcd" and not shutil.which("etcd"):
         return "needs `etcd`: apt-get install etcd-server"
     return ""
@@ -178,7 +182,13 @@ class Lab:
             *("--memory", self.world.memory, "--arena", self._arena(name), "--threads", "1"),
             *("--zero-copy", self.world.zero_copy, "--admin", ADMIN, "--insecure"),
             *self._disk_options(name),
+            *self._rdma_options(),
         ]
+
+    def _rdma_options(self) -> list[str]:
+        if not self.world.is_rdma:
+            return []
+        return ["--rdma", "on", "--ucx", _libucp(), "--ucx-tls", UCX_TLS]
 
     def _arena(self, name: str) -> str:
         return f"file:{self._kept / name}" if self._kept else "memfd"
@@ -260,6 +270,8 @@ class Lab:
             "io_threads": 1,
             "transport": "auto" if is_local else "tcp",
         }
+        if self.world.is_rdma and not is_local:
+            settings |= {"transport": "rdma", "ucx": _libucp(), "ucx_tls": UCX_TLS}
         steps = [asdict(step) for step in self.schedule.steps_of(index)]
         plan = self.folder / f"{name}.json"
         plan.write_text(json.dumps({"client": settings, "steps": steps}), encoding="utf-8")
@@ -269,6 +281,11 @@ class Lab:
     def _start(self, name: str, command: list[str]) -> Process:
         enter = self.network.enter(self.host_of(name))
         return Process(name, command, self.folder / f"{name}.log", enter, self._environment)
+
+
+def _libucp() -> str:
+    """That of the wheel; empty without one."""
+    return next(map(str, libraries_in_wheels(("libucx",))), "")
 
 
 def _fetch(url: str) -> str:

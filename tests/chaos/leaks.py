@@ -23,6 +23,7 @@ EMPTY = (
     "gd2fs_views",
 )
 LOST_OF_MEMORY = ("gd2fs_evicted_pieces_total",)
+RDMA_BYTES = 'transport="rdma"'
 LOST_OF_DISK = (
     "gd2fs_nvme_unwritten_pieces_total",
     "gd2fs_nvme_lost_pieces_total",
@@ -91,6 +92,19 @@ def lost_pieces(lab: Lab) -> int:
 def loaded_pieces(lab: Lab) -> int:
     """How many came from disk, of all nodes that run now."""
     return _sum_of(lab, ("gd2fs_nvme_loaded_pieces_total",)) if lab.world.has_disk else 0
+
+
+def bytes_by_rdma(lab: Lab) -> int:
+    """How many bytes went in and out by one-sided transfers, of all nodes that run now."""
+    if not lab.world.is_rdma:
+        return 0
+    counts = [lab.metrics_of(name) for name in lab.node_names()]
+    return sum(
+        int(value)
+        for each in counts
+        for series, value in each.items()
+        if series.startswith("gd2fs_transport_bytes") and RDMA_BYTES in series
+    )
 
 
 def _sum_of(lab: Lab, names: tuple[str, ...]) -> int:

@@ -15,7 +15,7 @@ from chaos.checker import check
 from chaos.history import History, S, read_log
 from chaos.injector import Injector
 from chaos.lab import PYTHON, Lab
-from chaos.leaks import find_leaks, footprint_of, loaded_pieces, lost_pieces
+from chaos.leaks import bytes_by_rdma, find_leaks, footprint_of, loaded_pieces, lost_pieces
 from chaos.operation import NEVER_NS
 from chaos.process import Process
 from chaos.schedule import CHUNK_BYTES, Schedule
@@ -34,6 +34,7 @@ class Verdict:
     violations: list[Violation] = field(default_factory=list)
     took_s: float = 0.0
     loaded: int = 0  # pieces that came from disk
+    by_rdma_bytes: int = 0  # to and from nodes, by one-sided transfers
 
     def summary(self) -> str:
         """One line: how many calls ended how, and what was wrong meanwhile."""
@@ -42,6 +43,8 @@ class Verdict:
         faults = Counter(fault.kind for fault in self.schedule.faults)
         wrong = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
         loaded = f" {self.loaded} pieces from disk;" if self.schedule.world.has_disk else ""
+        if self.schedule.world.is_rdma:
+            loaded += f" {self.by_rdma_bytes >> 20} MiB by RDMA;"
         return f"{len(self.history.records)} calls: {calls}; {wrong};{loaded} {self.took_s:.1f} s"
 
 
@@ -74,10 +77,10 @@ def _run_in(lab: Lab) -> Verdict:
     stuck = list(_find_stuck(lab))
     is_small = lab.world.is_small and not lab.world.has_disk
     history = _history_of(lab, injector, is_roomy=lost_pieces(lab) == 0 and not is_small)
-    loaded = loaded_pieces(lab)
+    loaded, by_rdma_bytes = loaded_pieces(lab), bytes_by_rdma(lab)
     # A client's end explains the rest.
     violations = [*stuck, *check(history), *find_leaks(lab, before)]
-    return Verdict(lab.schedule, history, violations, loaded=loaded)
+    return Verdict(lab.schedule, history, violations, loaded=loaded, by_rdma_bytes=by_rdma_bytes)
 
 
 def _have_ended(lab: Lab) -> bool:

@@ -84,6 +84,7 @@ class World:
         lease_s: Of the nodes, where there are any; 0: LEASE_S.
         has_disk: Every node has one below its memory, and too little memory for all.
         is_kept: Every node's memory is a file, which a node that was killed finds again.
+        is_rdma: Payload goes by one-sided transfers, over UCX's TCP.
         nvme: With a disk, how it is written and what stays there, as ``gd2fs serve`` takes them.
     """
 
@@ -99,6 +100,7 @@ class World:
     value_scale: int = 1
     has_disk: bool = False
     is_kept: bool = False
+    is_rdma: bool = False
     nvme: tuple[str, str] = ("back", "inclusive")
 
     @property
@@ -109,6 +111,7 @@ class World:
         """What runs the schedule of that seed again."""
         arguments = f"--provider {self.provider} --replicas {self.replicas}"
         arguments += " --nvme" * self.has_disk + " --kept" * self.is_kept
+        arguments += " --rdma" * self.is_rdma
         return f'make chaos SEED={seed} CHAOS_ARGS="{arguments}"'
 
 

@@ -78,3 +78,10 @@ def test_a_disk_leaves_calls_and_faults_as_they_are():
     assert with_disk.world.memory == "16MiB"
     assert "--nvme" in with_disk.world.replay(0)
     assert "--nvme" not in plain.world.replay(0)
+
+
+def test_rdma_leaves_calls_and_faults_as_they_are():
+    plain, by_rdma = schedule_of(0), schedule_of(0, World(is_rdma=True))
+
+    assert (by_rdma.steps, by_rdma.faults) == (plain.steps, plain.faults)
+    assert by_rdma.world.replay(0) == plain.world.replay(0)[:-1] + ' --rdma"'

@@ -15,13 +15,14 @@ CASES = {
     "etcd": (9, ETCD),
     "disk": (0, World(has_disk=True)),
     "kept": (13, World(is_kept=True)),
+    "rdma": (13, World(is_rdma=True)),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "world"), CASES.values(), ids=CASES)
 def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
-    if reason := why_not() or why_not_under(world.provider):
+    if reason := why_not() or why_not_under(world.provider, is_rdma=world.is_rdma):
         pytest.skip(reason)
 
     verdict = run(schedule_of(seed, world), tmp_path)
@@ -29,3 +30,4 @@ def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
     replay = f"replay with: {world.replay(seed)}"
     assert not verdict.violations, "\n".join([*map(str, verdict.violations), replay])
     assert verdict.loaded > 0 or not world.has_disk
+    assert verdict.by_rdma_bytes > 0 or not world.is_rdma

@@ -10,7 +10,8 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 OPS = ("read", "write", "view", "get", "put", "exists")
 BATCH_OPS = ("get", "put", "exists")
-TRANSPORTS = ("tcp", "unix", "shm")
+TRANSPORTS = ("tcp", "unix", "shm")  # of a run that chooses none
+RDMA = "rdma"  # over whichever of UCX's transports there are
 EXISTS_KEYS = 1000
 SMALL_BYTES = 64 * KIB  # batches of smaller pages are held against the bare loop
 DEPTH = 4  # batches of small pages in flight
@@ -24,7 +25,7 @@ class Case:
 
     Attributes:
         op: One of ``OPS``.
-        transport: One of ``TRANSPORTS``.
+        transport: One of ``TRANSPORTS``, or ``RDMA``, whose ceilings are those of TCP.
         bytes: Of one item; of ``exists``, 0.
         count: Items of one call.
         streams: Connections to each node.
@@ -63,10 +64,11 @@ class Case:
         if self.is_small_batch:
             return "bare_get"
         if self.op in ("write", "put"):
-            return "tcp_send" if self.transport == "tcp" else "unix_send"
+            return "tcp_send" if self.transport in ("tcp", RDMA) else "unix_send"
         if self.transport == "shm":
             return "copy_nontemporal"
-        return f"{self.transport}_{'vmsplice' if can_vmsplice else 'send'}"
+        stream = "tcp" if self.transport == RDMA else self.transport
+        return f"{stream}_{'vmsplice' if can_vmsplice else 'send'}"
 
     def target(self) -> Target | None:
         """What DESIGN asks of it; None where it asks nothing."""

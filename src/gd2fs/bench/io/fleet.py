@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from gd2fs.bench.children import Child, Children
-from gd2fs.bench.io.case import Case
+from gd2fs.bench.io.case import RDMA, Case
 from gd2fs.bench.io.peer import MOONCAKE, peer_pids
 from gd2fs.bench.io.processor import Moment, process_cpu_s
 from gd2fs.errors import Corrupt, GD2FSError, InvalidRequest, Unavailable
@@ -69,7 +69,15 @@ class Fleet:
         self._cases = cases
         self._peers = dict(peers or {})
         self._directory = directory
-        self._cluster = Cluster(nodes, str(memory_bytes), str(directory), arena=arena, name=CLUSTER)
+        has_rdma = any(case.transport == RDMA for case in cases)
+        self._cluster = Cluster(
+            nodes,
+            str(memory_bytes),
+            str(directory),
+            arena=arena,
+            name=CLUSTER,
+            options=("--rdma", "on") if has_rdma else (),
+        )
         self._stack = ExitStack()
         self.clients: list[ClientProcess] = []
         self.raw: Mapping[str, str] = {}

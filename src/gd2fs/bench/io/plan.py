@@ -14,6 +14,7 @@ from gd2fs.bench.io.case import (
     KIB,
     MIB,
     OPS,
+    RDMA,
     SMALL_BYTES,
     TRANSPORTS,
     Case,
@@ -65,6 +66,8 @@ class Choice:
 def plan(choice: Choice, *, is_quick: bool = False, has_peers: bool = False) -> list[Case]:
     """The cases of a run, in the order of the table."""
     cases = table_cases(is_quick=is_quick) if choice.is_empty else chosen_cases(choice)
+    if choice.is_empty and RDMA in choice.transports:
+        cases += rdma_cases(is_quick=is_quick)
     if has_peers:
         cases += [case for case in peer_cases() if case not in cases]
     transports = choice.transports or TRANSPORTS
@@ -86,6 +89,14 @@ def table_cases(*, is_quick: bool = False) -> list[Case]:
     cases += [Case("exists", bytes=0, count=EXISTS_KEYS)]
     cases += [_batch("get", 128, 4 * KIB)]
     return cases
+
+
+def rdma_cases(*, is_quick: bool = False) -> list[Case]:
+    """What is measured by one-sided transfers where nothing more is chosen."""
+    size, count = (MIB, 16) if is_quick else (64 * MIB, 512)
+    cases = [Case("read", RDMA, bytes=size, verify=verify) for verify in (True, False)]
+    cases += [Case("write", RDMA, bytes=size)]
+    return [*cases, Case("get", RDMA, bytes=128 * KIB, count=count)]
 
 
 def chosen_cases(choice: Choice) -> list[Case]:
@@ -159,7 +170,9 @@ def parse_choice(
         sizes=tuple(_size(word) for word in _words(sizes)),
         ops=tuple(_known("--ops", word, OPS) for word in _words(ops)),
         batches=tuple(_batch_of(word) for word in _words(batches)),
-        transports=tuple(_known("--transports", word, TRANSPORTS) for word in _words(transports)),
+        transports=tuple(
+            _known("--transports", word, (*TRANSPORTS, RDMA)) for word in _words(transports)
+        ),
         streams=_counts("--streams", streams, STREAMS_MAX),
         nodes=_counts("--nodes", nodes, NODES_MAX),
         clients=_counts("--clients", clients, CLIENTS_MAX),

@@ -15,13 +15,13 @@ What goes wrong is answered as {"error": KIND, "message", "hint"}; the process g
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 
-from gd2fs.bench.io.case import Case
+from gd2fs.bench.io.case import RDMA, Case
 from gd2fs.bench.io.ceiling_jobs import Lines, ceiling_job
 from gd2fs.bench.io.counting import count_beside, count_for, load_for
 from gd2fs.bench.io.job import Job
@@ -36,10 +36,13 @@ STORE, PEER, MIX = "store", "peer:", "mix"
 
 
 class Clients:
-    """One client of the cluster for every way to reach it; made when it is first used."""
+    """One client of the cluster for every way to reach it; made when it is first used.
 
-    def __init__(self, cp: str, cluster: str) -> None:
-        self._cp, self._cluster = cp, cluster
+    ``memory`` is registered with those that move bytes by RDMA, as engines do with their pools.
+    """
+
+    def __init__(self, cp: str, cluster: str, memory: Sequence[memoryview]) -> None:
+        self._cp, self._cluster, self._memory = cp, cluster, memory
         self._clients: dict[tuple[str, int, bool], Client] = {}
 
     def client(self, case: Case) -> Client:
@@ -53,6 +56,8 @@ class Clients:
                 timeout_s=PATIENCE_S,
                 transport=case.transport,
             )
+            for view in self._memory if case.transport == RDMA else ():
+                self._clients[way].register(view)
         return self._clients[way]
 
     def close(self) -> None:
@@ -74,7 +79,7 @@ class Worker:
         self._source = Memory(setup["call_bytes"]).view
         self._into = Memory(setup["into_bytes"]).view
         fill(self._source, seed=self._index)
-        self._clients = Clients(setup["cp"], setup["cluster"])
+        self._clients = Clients(setup["cp"], setup["cluster"], (self._source, self._into))
         self._lines = Lines(setup["raw"])
         self._peers = Peers(setup["peers"], (self._source, self._into))
         self._jobs: dict[str, Job] = {}
