@@ -1,9 +1,10 @@
 // Bounce: requests whose bytes belong to memory of a GPU go through pinned memory of the host.
 //
-// Such a request waits until the pool has room for its bytes. What is written is copied there first,
-// then it is sent; what is read lands there, is verified there as everything is, and is copied to
-// the GPU before the request counts as ended. While one is copied the next ones travel. So nothing
-// of the caller's is touched once its call has ended, and where a copy fails its bytes have not come.
+// Such a request waits until the pool has room for its bytes. What is written is copied there
+// first, then it is sent; what is read lands there, is verified there as everything is, and is
+// copied to the GPU before the request counts as ended. While one is copied the next ones travel.
+// So nothing of the caller's is touched once its call has ended, and where a copy fails its bytes
+// have not come.
 #pragma once
 
 #include <atomic>

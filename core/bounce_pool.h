@@ -1,5 +1,5 @@
-// Bounce pool: memory of the host that GPUs' bytes pass through, pinned, so that a GPU copies to and
-// from it by itself. Bounded; what is longer than all of it gets memory of its own, alone.
+// Bounce pool: memory of the host that GPUs' bytes pass through, pinned, so that a GPU copies to
+// and from it by itself. Bounded; what is longer than all of it gets memory of its own, alone.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ class BouncePool {
  public:
   explicit BouncePool(std::size_t bytes) : bytes_(bytes) {}
 
-  /// One run, given back by its address. nullptr: not now, or (`is_idle` then) not at all. The first
-  /// run that is taken makes the memory, pinned by `device`.
+  /// One run, given back by its address. nullptr: not now, or (`is_idle` then) not at all. The
+  /// first run that is taken makes the memory, pinned by `device`.
   std::byte* take(std::size_t bytes, const std::shared_ptr<const cuda::Device>& device);
   void give(std::byte* at);
   bool is_idle() const noexcept { return taken_.empty() && alone_ == nullptr; }

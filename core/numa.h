@@ -33,9 +33,9 @@ std::vector<int> nodes_of_regions(const Machine& machine, std::size_t regions);
 /// Where the `index`th thread runs: they go round too. nullptr: anywhere.
 const Node* node_of_thread(const Machine& machine, std::size_t index) noexcept;
 
-/// From now on pages of `memory` are taken from the node of their region, while it has some: `nodes`
-/// has one for each `region_bytes` (whole huge pages). Those that are there already stay. Empty, or
-/// why the system refuses; then the first thread that touches a page decides.
+/// From now on pages of `memory` are taken from the node of their region, while it has some:
+/// `nodes` has one for each `region_bytes` (whole huge pages). Those that are there already stay.
+/// Empty, or why the system refuses; then the first thread that touches a page decides.
 std::string prefer(std::span<std::byte> memory, std::size_t region_bytes,
                    const std::vector<int>& nodes);
 /// This thread runs on the node's processors alone, where the system allows that.

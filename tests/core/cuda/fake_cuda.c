@@ -187,7 +187,9 @@ CUresult cuDevicePrimaryCtxRetain(void **context, int device) {
   *context = (void *)(uintptr_t)(device + 1);
   return result;
 }
-CUresult cuDevicePrimaryCtxRelease_v2(int device) { return device < DEVICES ? DONE : INVALID_VALUE; }
+CUresult cuDevicePrimaryCtxRelease_v2(int device) {
+  return device < DEVICES ? DONE : INVALID_VALUE;
+}
 CUresult cuCtxPushCurrent_v2(void *context) {
   ++depth;
   return context != NULL ? DONE : INVALID_VALUE;
