@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from gd2fs.address import PORT_DEFAULT
 from gd2fs.config.access import Access, token_of
@@ -50,6 +51,29 @@ SHM_KINDS = ("shared", "off")
 LEASE_S_DEFAULT = 5
 RAMP_S_DEFAULT = 10.0
 RAMP_S_MAX = 86_400.0
+
+
+class _AsSaid(TypedDict, total=False):
+    """Options that a node is told as they are said; those left out are as `NodeConfig` has them."""
+
+    name: str | None
+    arena: str
+    admin: str | None
+    threads: int
+    zero_copy: str
+    shm: str
+    numa: str
+    rdma: str
+    etcd: EtcdSettings | None
+    kubernetes: KubernetesSettings | None
+    lease_s: int
+    ramp_s: float
+    weight: int
+    state_dir: str | None
+    rule: str | None
+    tenants: str | None
+    insecure: bool
+    tls: Tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,38 +183,21 @@ class NodeConfig:
         listen: str,
         memory: str,
         peers: str | None,
-        name: str | None,
         advertise: str | None,
-        arena: str,
-        admin: str | None,
-        threads: int,
-        zero_copy: str,
-        shm: str = "shared",
-        numa: str = "auto",
-        rdma: str = "auto",
         ucx: str | None = None,
         ucx_tls: str | None = None,
         congestion: str | None = None,
         socket_buffer: str | None = None,
         move_rate: str | None = None,
         replicas: str | None = None,
-        etcd: EtcdSettings | None = None,
-        kubernetes: KubernetesSettings | None = None,
-        lease_s: int = LEASE_S_DEFAULT,
-        ramp_s: float = RAMP_S_DEFAULT,
-        weight: int = WEIGHT_DEFAULT,
-        state_dir: str | None = None,
         nvme: str | None = None,
         nvme_rate: str | None = None,
         nvme_write: str = "back",
         nvme_keep: str = "inclusive",
         rules: RuleSet | None = None,
-        rule: str | None = None,
         token_file: str | None = None,
-        tenants: str | None = None,
-        insecure: bool = False,
-        tls: Tls = NO_TLS,
         environment: Mapping[str, str] = os.environ,
+        **as_said: Unpack[_AsSaid],
     ) -> NodeConfig:
         """Read the words of the command line. ``cluster``, ``congestion``, ``socket_buffer``,
         ``ucx`` and ``ucx_tls`` fall back to ``GD2FS_`` with their names, ``token_file`` to
@@ -205,36 +212,19 @@ class NodeConfig:
             listen=parse_listen(listen),
             memory_bytes=parse_bytes(memory),
             peers=tuple(parse_peers(peers)) if peers is not None else (),
-            name=name,
             advertise=parse_listen(advertise) if advertise else (),
-            arena=arena,
-            admin=admin,
-            threads=threads,
-            zero_copy=zero_copy,
-            shm=shm,
-            numa=numa,
-            rdma=rdma,
             ucx=ucx_of(ucx, environment),
             ucx_tls=ucx_tls_of(ucx_tls, environment),
             congestion=congestion_of(congestion, environment),
             socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
             move_bytes_per_s=parse_bytes(move_rate) if move_rate else MOVE_RATE_DEFAULT,
             replicas=parse_replicas(replicas) if replicas is not None else None,
-            etcd=etcd,
-            kubernetes=kubernetes,
-            lease_s=lease_s,
-            ramp_s=ramp_s,
-            weight=weight,
-            state_dir=state_dir,
             nvme=_nvme(nvme, nvme_rate, nvme_write, nvme_keep),
             rules=rules or RuleSet(),
-            rule=rule,
             is_traced=_is_traced(environment),
             token_file=own_file,
             token=token,
-            tenants=tenants,
-            insecure=insecure,
-            tls=tls,
+            **as_said,
         )
 
     def _check_tokens(self) -> None:
