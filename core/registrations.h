@@ -1,4 +1,4 @@
-// Registrations: the memory of a client's caller that nodes may be told of, to put bytes into and to
+// Registrations: memory of a client's caller that nodes may be told of, to put bytes into and to
 // take bytes out of. Known to nodes by numbers.
 //
 // For good (`add` to `drop`), or for one request.

@@ -36,7 +36,7 @@ bool Stream::reach() {
   return true;
 }
 
-/// There are no transfers, for this reason. True: then there shall be no stream, as `goodbye_` says.
+/// There are no transfers, for this reason. True: then there shall be no stream; see `goodbye_`.
 bool Stream::lacks_rdma(const std::string& fault) {
   if (link_.options().transport != Transport::rdma) return false;
   goodbye_ = "no RDMA: " + fault;

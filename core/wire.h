@@ -10,8 +10,8 @@
 //   request     client REQUEST (ids rise), server [DATA ...] RESPONSE with LAST
 //   write       client REQUEST offer, server GRANT, client DATA ..., server RESPONSE with LAST;
 //               with EAGER on the REQUEST, DATA follows at once and no GRANT is sent
-//   one-sided   client PEER, server PEER; client KEY ...; then REQUEST names where its bytes go, and
-//               PLACED says that they are there; SOURCE says where the bytes of an offer are
+//   one-sided   client PEER, server PEER; client KEY ...; REQUEST then names where bytes go,
+//               and PLACED that they are there; SOURCE says where the bytes of an offer are
 //   malformed   GOODBYE(reason) and close
 #pragma once
 
@@ -32,7 +32,7 @@ namespace gd2fs::wire {
 
 // ---- handshake -----------------------------------------------------------------------
 
-// Capabilities: what a side can do. Unknown bits are ignored. SHM, RDMA and VIEW are wanted in HELLO,
+// Capabilities: what a side can do. Unknown bits are ignored. SHM, RDMA, VIEW: wanted in HELLO,
 // and granted for this very stream in CHALLENGE.
 inline constexpr std::uint64_t SPLICE_HOLDS = 1;  // server: splices. client: says what it has read
 inline constexpr std::uint64_t NO_VERIFY = 2;

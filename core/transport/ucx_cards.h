@@ -1,4 +1,4 @@
-// UCX and cards: which builds of it drive some. Those of the wheels `libucx` know TCP and a host alone.
+// UCX and cards: which builds of it drive some. Those of wheels `libucx` know TCP and a host alone.
 #pragma once
 
 #include "ucx_library.h"
