@@ -31,6 +31,7 @@ STATUS_FIELDS = {
     "nvme_live_bytes",
     "nvme_cold_bytes",
     "nvme_fault",
+    "rdma_lack",
 }
 BOUNDED_S = 20.0  # for a command that meets a dead node: its deadline, and the start of Python
 
