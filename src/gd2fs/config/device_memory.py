@@ -49,7 +49,7 @@ def take_policies(environment: Mapping[str, str] = os.environ) -> None:
     direct = [f"`{name}`" for name, policy in told.items() if policy == "direct"]
     if direct:
         log.warning(
-            "%s %s `direct`, which needs RDMA: bytes of GPUs pass through memory of the host",
+            "%s %s `direct`, which is not built yet: bytes of GPUs pass through memory of the host",
             " and ".join(direct),
             "is" if len(direct) == 1 else "are",
         )

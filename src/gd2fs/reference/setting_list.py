@@ -45,7 +45,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GD2FS_CONGESTION": "how sockets share the network, by the kernel's name; cubic, else reno",
     "GD2FS_SOCKET_BUFFER": "of each direction of a socket, 64KiB to 256MiB; 1MiB",
     "GD2FS_BOUNCE_SIZE": "pinned memory that bytes of GPUs pass through, 1MiB to 64GiB; 128MiB",
-    "GD2FS_LOAD_POLICY": "`bounce` or `direct`, to a GPU; direct needs RDMA, and is bounce without",
+    "GD2FS_LOAD_POLICY": "`bounce`, to a GPU; `direct` is not built yet, and is bounce",
     "GD2FS_SAVE_POLICY": "the same, from a GPU",
     "GD2FS_ETCD": "endpoints of etcd, `http://HOST:2379,…`",
     "GD2FS_ETCD_PASSWORD": "of the user that `--etcd-user` names",
