@@ -417,7 +417,7 @@ std::string Stream::end_reason() const {
 std::int64_t Stream::tick(std::int64_t now) {
   bool has_expired = link_.expire(now);
   if (state_ != State::idle && state_ != State::ready) {
-    if (now < connect_until_ms_) return connect_until_ms_;
+    if (now < connect_until_ms_) return std::min(connect_until_ms_, watch_transfers(now));
     connect_failed("no answer within " + std::to_string(link_.options().connect_ms) + " ms");
   }
   std::int64_t next = NEVER_MS;
@@ -437,7 +437,7 @@ std::int64_t Stream::tick(std::int64_t now) {
     }
   }
   for (const auto& call : late) call();
-  next = std::min({next, expire_held(now), watch_fences(now)});
+  next = std::min({next, expire_held(now), watch_transfers(now)});
   if (has_expired && is_silent(now)) {
     link_.node_silent();
   } else if (is_to_ask && state_ == State::ready) {

@@ -10,6 +10,7 @@ namespace gd2fs {
 namespace {
 
 constexpr std::int64_t FENCE_MS = 1'000;  // for the node's last word on a request nobody waits for
+constexpr std::int64_t LOOK_MS = 5;       // UCX does not ring for all that it waits for
 constexpr std::size_t PROGRESS_MAX = 64;  // then other streams of the thread have their turn
 constexpr std::size_t KEYS_TOLD_MAX = KEYS_MAX / 2;  // then the node is told which are over
 
@@ -32,6 +33,7 @@ bool Stream::reach() {
   thread_.watch(worker_->descriptor(), EPOLLIN, hands_);
   wire::encode_peer(out_->control(), worker_->address());
   state_ = State::reaching;
+  thread_.wake_at(now_ms() + LOOK_MS);
   move_bytes();
   return true;
 }
@@ -88,6 +90,7 @@ bool Stream::expose(Rpc& rpc, bool is_eager) {
     return false;
   }
   for (const RegistrationRef& each : rpc.registrations) tell(each);
+  thread_.wake_at(now_ms() + LOOK_MS);
   return true;
 }
 
@@ -163,10 +166,16 @@ void Stream::leave(std::uint64_t request, Pending& pending, Status status) {
 }
 
 /// When to look again. A node that has said nothing in time reaches nothing from here on.
-std::int64_t Stream::watch_fences(std::int64_t now) {
-  std::int64_t next = NEVER_MS;
-  for (const auto& [request, pending] : pending_) next = std::min(next, pending.fence_ms);
-  if (now < next) return next;
+std::int64_t Stream::watch_transfers(std::int64_t now) {
+  if (worker_ == nullptr) return NEVER_MS;
+  std::int64_t fence = NEVER_MS;
+  bool is_moving = state_ == State::reaching;
+  for (const auto& [request, pending] : pending_) {
+    fence = std::min(fence, pending.fence_ms);
+    is_moving |= pending.is_exposed;
+  }
+  if (is_moving) move_bytes();
+  if (now < fence) return is_moving ? now + LOOK_MS : NEVER_MS;
   lose("it did not end a transfer that nobody waits for");
   return NEVER_MS;
 }

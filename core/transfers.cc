@@ -32,8 +32,8 @@ void TargetCursor::pair(std::span<std::byte> run, std::vector<ucx::Move>& moves,
     const Target& target = targets_.front();
     const auto here =
         static_cast<std::size_t>(std::min<std::uint64_t>(run.size(), target.length - done_));
-    moves.push_back({run.first(here), target.at + done_, target.key.get()});
-    if (keys.empty() || keys.back() != target.key) keys.push_back(target.key);
+    moves.push_back({run.first(here), target.at + done_, target.in->key.get()});
+    if (keys.empty() || keys.back() != target.in->key) keys.push_back(target.in->key);
     run = run.subspan(here);
     skip(here);
   }
@@ -46,8 +46,12 @@ Result<std::unique_ptr<Transfers>> Transfers::open(const ucx::ContextRef& contex
   return std::unique_ptr<Transfers>(new Transfers(std::move(*worker), std::move(memory)));
 }
 
+/// Whoever waits for transfers has their targets still: their keys go before the worker that they
+/// lie in.
 Transfers::~Transfers() {
-  keys_.clear();
+  for (const auto& [number, each] : registered_) each->key = nullptr;
+  for (const auto& each : forgotten_)
+    if (const auto left = each.lock()) left->key = nullptr;
   if (endpoint_ != nullptr) worker_->close(std::move(endpoint_), [] {});
   worker_ = nullptr;
 }
@@ -67,34 +71,43 @@ void Transfers::connect(std::span<const std::byte> address, std::function<void(s
 std::string Transfers::take(const wire::Key& key) {
   if (!is_connected_) return "a KEY came before its PEER was answered";
   if (key.packed.empty()) {
-    keys_.erase(key.number);
+    forget(key.number);
     return {};
   }
-  if (keys_.contains(key.number)) return "a KEY came twice";
-  if (keys_.size() == KEYS_MAX)
+  if (registered_.contains(key.number)) return "a KEY came twice";
+  if (registered_.size() == KEYS_MAX)
     return "more than " + std::to_string(KEYS_MAX) + " registrations were named";
   auto unpacked = endpoint_->unpack(key.packed);
   if (!unpacked) return unpacked.error().message;
-  keys_.emplace(key.number, Known{key.at, key.length, std::move(*unpacked)});
+  registered_.emplace(key.number, std::make_shared<Registered>(
+                                      Registered{key.at, key.length, std::move(*unpacked)}));
   return {};
+}
+
+void Transfers::forget(std::uint32_t number) {
+  const auto found = registered_.find(number);
+  if (found == registered_.end()) return;
+  std::erase_if(forgotten_, [](const auto& each) { return each.expired(); });
+  forgotten_.push_back(found->second);
+  registered_.erase(found);
 }
 
 std::optional<std::vector<Target>> Transfers::find(std::span<const wire::Sink> sinks) const {
   std::vector<Target> targets;
   targets.reserve(sinks.size());
-  const Known* known = nullptr;
+  std::shared_ptr<const Registered> in;
   std::uint32_t number = 0;
   for (const wire::Sink& sink : sinks) {
-    if (known == nullptr || number != sink.key) {
-      const auto found = keys_.find(sink.key);
-      if (found == keys_.end()) return {};
-      known = &found->second;
+    if (in == nullptr || number != sink.key) {
+      const auto found = registered_.find(sink.key);
+      if (found == registered_.end()) return {};
+      in = found->second;
       number = sink.key;
     }
-    const bool is_inside = sink.at >= known->at && sink.length <= known->length &&
-                           sink.at - known->at <= known->length - sink.length;
+    const bool is_inside = sink.at >= in->at && sink.length <= in->length &&
+                           sink.at - in->at <= in->length - sink.length;
     if (!is_inside) return {};
-    targets.push_back({sink.at, sink.length, known->key});
+    targets.push_back({sink.at, sink.length, in});
   }
   return targets;
 }

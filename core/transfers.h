@@ -20,11 +20,17 @@
 
 namespace gd2fs::serve {
 
+/// What a client has registered, as a KEY has told.
+struct Registered {
+  std::uint64_t at = 0, length = 0;
+  ucx::RemoteKeyRef key;  // nothing once the transfers are at their end: it lies in their worker
+};
+
 /// Memory of the client that a request has named, and was found to be registered.
 struct Target {
   std::uint64_t at = 0;  // in the client's process
   std::uint64_t length = 0;
-  ucx::RemoteKeyRef key;
+  std::shared_ptr<const Registered> in;
 };
 
 /// A place in a list of targets, which outlives it.
@@ -81,18 +87,16 @@ class Transfers {
   std::int64_t waiting_since_ms() const noexcept { return moved_ms_; }
 
  private:
-  struct Known {
-    std::uint64_t at = 0, length = 0;
-    ucx::RemoteKeyRef key;
-  };
-
   Transfers(std::unique_ptr<ucx::Worker> worker, ucx::MemoryRef memory)
       : worker_(std::move(worker)), memory_(std::move(memory)) {}
+
+  void forget(std::uint32_t number);
 
   std::unique_ptr<ucx::Worker> worker_;
   const ucx::MemoryRef memory_;
   std::unique_ptr<ucx::Endpoint> endpoint_;
-  std::unordered_map<std::uint32_t, Known> keys_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<Registered>> registered_;
+  std::vector<std::weak_ptr<Registered>> forgotten_;  // that some request may still go to
   bool is_connected_ = false;
   bool is_broken_ = false;
   std::uint64_t bytes_ = 0;    // under way

@@ -228,7 +228,7 @@ def half_run():
     """Two nodes; somebody sits at the desk of the first alone."""
     with LocalNodes(2) as nodes:
         settings = Settings(NodeConfig("test"), nodes.servers[0])
-        desk = SettingsDesk(settings, nodes.servers[0], {"report": lambda: reply_of("n0").value})
+        desk = SettingsDesk(settings, nodes.servers[0], {"report": lambda _: reply_of("n0").value})
         yield nodes
         desk.stop()
 
