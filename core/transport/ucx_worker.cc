@@ -19,6 +19,8 @@ Worker::~Worker() {
   GD2FS_ASSERT(endpoint_count_ == closing_.size());
   const auto until = std::chrono::steady_clock::now() + CLOSING_TIME;
   while (!closing_.empty() && std::chrono::steady_clock::now() < until) progress();
+  while (run_tasks()) {
+  }
   // Keys lie in the worker's own memory.
   for (const auto& endpoint : closing_)
     for (auto& transfer : endpoint->transfers_) transfer.keys.clear();
