@@ -111,9 +111,7 @@ std::vector<std::uint64_t> Stream::take_told() {
 
 void Stream::close() {
   // First of all: no byte of a request moves any more.
-  if (worker_ != nullptr) thread_.forget(worker_->descriptor());
-  worker_ = nullptr;
-  keys_.clear();
+  end_transfers();
   if (channel_) thread_.forget(channel_.fd());
   channel_.close();
   arena_ = nullptr;  // a node that has ended gets its memory back

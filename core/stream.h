@@ -94,6 +94,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void forget_keys();
   void leave(std::uint64_t request, Pending& pending, Status status);
   void move_bytes();
+  void end_transfers();
   std::int64_t watch_transfers(std::int64_t now);
   bool take_grant(const wire::Header& header, wire::View table);
   bool take_response(const wire::Header& header, wire::View table);

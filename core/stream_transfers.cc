@@ -51,12 +51,22 @@ bool Stream::take_peer(wire::View table) {
   wire::TableReader reader(*answer);
   const std::string fault(reader.text(answer->size()));
   if (!fault.empty()) {
-    thread_.forget(worker_->descriptor());
-    worker_ = nullptr;
+    end_transfers();
     if (lacks_rdma(fault)) return false;
   }
   begin_ready(challenge_);
   return true;
+}
+
+/// The node reaches nothing of this process any more.
+void Stream::end_transfers() {
+  keys_.clear();
+  if (worker_ == nullptr) return;
+  thread_.forget(worker_->descriptor());
+  const bool is_exposed = std::any_of(pending_.begin(), pending_.end(),
+                                      [](const auto& each) { return each.second.is_exposed; });
+  if (is_exposed) ucx::Worker::strand(std::move(worker_));
+  worker_ = nullptr;
 }
 
 void Stream::move_bytes() {

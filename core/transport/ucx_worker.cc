@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 
 #include "../assertion.h"
 
@@ -31,6 +32,14 @@ Worker::~Worker() {
   is_over_ = true;
   run_tasks();
   closing_.clear();  // what was under way is over with the worker
+}
+
+void Worker::strand(std::unique_ptr<Worker> worker) {
+  if (worker->context_->has_cards()) return;
+  static std::mutex mutex;
+  static auto& stranded = *new std::vector<std::unique_ptr<Worker>>;  // nor at the process's end
+  const std::lock_guard lock(mutex);
+  stranded.push_back(std::move(worker));
 }
 
 bool Worker::progress() {

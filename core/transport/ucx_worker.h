@@ -21,6 +21,10 @@ namespace gd2fs::ucx {
 class Worker {
  public:
   ~Worker();  // its endpoints have been given to `close` (asserted); ends their transfers
+  /// The end of one that may owe answers to a peer that stands still, or is gone. Without cards UCX
+  /// cannot take such answers back: it ends the process (1.22.0). So the worker is never called
+  /// again, which is as good, as there this side's processor does all the moving; it stays.
+  static void strand(std::unique_ptr<Worker> worker);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 

@@ -4,6 +4,7 @@
 #define GD2FS_TEST_RDMA
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -551,8 +552,12 @@ TEST_CASE("a client that takes nothing of what moves to it is cut off") {
 
 namespace {
 
+/// Children end with this process, however it ends.
+void end_with_parent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
 /// A client that reads and writes until it is killed.
 int be_client(const char* seed) {
+  end_with_parent();
   ClientOptions options;
   options.seeds = {seed};
   options.cluster = "test";
@@ -574,6 +579,7 @@ int be_client(const char* seed) {
 
 /// A node, until it is killed.
 int be_node(const char* listen) {
+  end_with_parent();
   ServerOptions options = testing::options_of(128 * MiB);
   options.listen = {listen};
   options.map = testing::map_of({{"a", listen}});
