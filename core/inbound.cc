@@ -218,8 +218,7 @@ void Inbound::advance(Rpc& rpc, std::size_t bytes) {
 void Inbound::verify_ready_blocks(Rpc& rpc) {
   const wire::DataPiece& piece = pieces_.pieces[piece_];
   Body& body = rpc.bodies[piece.item];
-  if (body.tag != 0 && body.tag != piece.tag) body.is_corrupt = true;  // parts of two values
-  body.tag = piece.tag;
+  body.take_tag(piece.tag);
   if (piece.hashes == 0) {
     body.is_corrupt = body.is_corrupt || is_verifying_;
     return;

@@ -22,8 +22,7 @@ void LeaseReader::take() {
 
 void LeaseReader::take_piece(const wire::DataPiece& piece) {
   Body& body = rpc_.bodies[piece.item];
-  if (body.tag != 0 && body.tag != piece.tag) body.is_corrupt = true;  // parts of two values
-  body.tag = piece.tag;
+  body.take_tag(piece.tag);
   bytes_ += piece.length;
   if (!is_verifying_ && piece.hashes != 0) {  // at one go: nothing stops at blocks
     hash_ += piece.hashes;

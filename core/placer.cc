@@ -80,19 +80,20 @@ void Placer::finish(const PlacementRef& placement, Replies& out) {
   placements_.remove(placement);
 }
 
-void Placer::loaded(std::uint64_t request, Status status, PieceRef piece) {
+Placer::PlacementRef Placer::find(std::uint64_t request) const {
   const auto found =
       std::find_if(placements_.begin(), placements_.end(),
                    [&](const PlacementRef& each) { return each->job.request() == request; });
-  if (found != placements_.end()) (*found)->job.loaded(status, std::move(piece));
+  return found == placements_.end() ? nullptr : *found;
+}
+
+void Placer::loaded(std::uint64_t request, Status status, PieceRef piece) {
+  if (const PlacementRef placement = find(request)) placement->job.loaded(status, std::move(piece));
 }
 
 bool Placer::end(std::uint64_t request, Status status, Replies& out) {
-  const auto found =
-      std::find_if(placements_.begin(), placements_.end(),
-                   [&](const PlacementRef& each) { return each->job.request() == request; });
-  if (found == placements_.end()) return false;
-  const PlacementRef placement = *found;
+  const PlacementRef placement = find(request);
+  if (placement == nullptr) return false;
   if (!placement->ends_as) placement->ends_as = status;
   if (placement->under_way.empty()) finish(placement, out);
   return true;

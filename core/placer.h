@@ -68,6 +68,7 @@ class Placer {
                                          std::vector<ucx::RemoteKeyRef>& keys);
   void placed(Batch& batch, Replies& out);
   void finish(const PlacementRef& placement, Replies& out);
+  PlacementRef find(std::uint64_t request) const;
   static bool is_ready(const Placement& each) noexcept {
     return !each.ends_as && !each.job.is_waiting();
   }

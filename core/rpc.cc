@@ -138,8 +138,7 @@ std::size_t Rpc::take_placed(const wire::DataTable& table, bool is_verifying) {
   std::size_t hash = 0;
   for (const wire::DataPiece& piece : table.pieces) {
     Body& body_of = bodies[piece.item];
-    if (body_of.tag != 0 && body_of.tag != piece.tag) body_of.is_corrupt = true;
-    body_of.tag = piece.tag;
+    body_of.take_tag(piece.tag);
     body_of.moved += piece.length;
     if (piece.hashes == 0) body_of.is_corrupt = body_of.is_corrupt || is_verifying;
     if (!is_verifying || piece.hashes == 0) {

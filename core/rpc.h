@@ -29,6 +29,12 @@ struct Body {
   bool is_summed = true;                // an upload's sums are made here, and go with it
   std::span<const std::uint64_t> sums;  // or these go with it: made when the bytes were written
   BufferCursor cursor;                  // at `moved`
+
+  /// A piece of that tag has come. Parts of two values are no value.
+  void take_tag(std::uint64_t of_piece) noexcept {
+    if (tag != 0 && tag != of_piece) is_corrupt = true;
+    tag = of_piece;
+  }
 };
 
 struct Rpc {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from doctor.well_machine import GIB, PAGES, SYS_GPU, SYS_NIC, WellMachine
+from doctor.well_machine import GIB, HOME, PAGES, SYS_GPU, SYS_NIC, WellMachine
 
 from gd2fs.doctor import Severity
 from gd2fs.doctor.probes import Room
@@ -493,7 +493,7 @@ PLANTS = [
         ERROR,
         both(
             engine("sglang"),
-            lambda machine: machine.write("/root/.cache/sglang/inductor/ab/kernel.so", ""),
+            lambda machine: machine.write(f"{HOME}/.cache/sglang/inductor/ab/kernel.so", ""),
         ),
         words="kernel.so",
     ),

@@ -16,6 +16,7 @@ from gd2fs.errors import GD2FSError
 from gd2fs.nvme import Nvme, NvmePlace
 from gd2fs.ucx import Ucx
 
+HOME = "/home/engine"  # of whoever runs an engine there
 GIB = 1 << 30
 PAGES = 40_000  # of 2 MiB: 78 GiB
 HOST = "10.0.0.1"
@@ -202,14 +203,14 @@ class WellMachine:
     def run(self, pid: int, words: list[str], variables: Mapping[str, str] | None = None) -> None:
         """A process that runs there."""
         self.write(f"/proc/{pid}/cmdline", "\0".join(words))
-        pairs = [f"{name}={value}" for name, value in (variables or {"HOME": "/root"}).items()]
+        pairs = [f"{name}={value}" for name, value in (variables or {"HOME": HOME}).items()]
         self.write(f"/proc/{pid}/environ", "\0".join(pairs))
 
     def run_engine(self, engine: str, pid: int = 900, *more: str, seed: str = "") -> None:
         """A server that was started as the guide says, with ``more`` flags that win."""
         self.engine = engine
         command = (SGLANG if engine == "sglang" else VLLM).command("python")
-        variables = {"HOME": "/root"} | ({"PYTHONHASHSEED": seed} if seed else {})
+        variables = {"HOME": HOME} | ({"PYTHONHASHSEED": seed} if seed else {})
         self.run(pid, [*command, *more], variables)
 
     def vllm_transfer(self, **changes: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from gd2fs.errors import InvalidRequest
+from gd2fs.cli.extras import needs
 
 # The commands read their own options, `--help` too.
 PASS_THROUGH = {
@@ -40,10 +40,6 @@ def sim(context: typer.Context) -> int:
 
 
 def _run(module: str, command: str, arguments: Sequence[str], *, extra: str) -> int:
-    try:
+    with needs(extra):
         commands = importlib.import_module(module)
         return getattr(commands, command)(list(arguments)) or 0
-    except ModuleNotFoundError as error:
-        raise InvalidRequest(
-            f"`{error.name}` is not installed", hint=f"run `pip install 'gd2fs[{extra}]'`"
-        ) from error

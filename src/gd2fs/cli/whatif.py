@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from gd2fs import Client
+from gd2fs.cli.extras import needs
 from gd2fs.cli.output import format_bytes, print_json, print_warning, printable, whole_lines
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 from gd2fs.errors import InvalidRequest
@@ -122,12 +123,8 @@ class _Worth:
 
 
 def _loaded(name: str) -> Any:
-    try:
+    with needs("sim"):
         return importlib.import_module(f"gd2fs.sim.{name}")
-    except ModuleNotFoundError as error:
-        raise InvalidRequest(
-            f"`{error.name}` is not installed", hint="run `pip install 'gd2fs[sim]'`"
-        ) from error
 
 
 def _print(answer: Answer, worth: _Worth) -> None:

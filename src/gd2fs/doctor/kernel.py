@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gd2fs.doctor.check import check
@@ -23,11 +22,10 @@ CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter",
 @check("kernel", "older kernels lack what sharing memory and reading disks without threads need")
 def version(subject: Subject) -> Iterator[Finding]:
     """5.10 or newer."""
-    text = subject.machine.text("/proc/sys/kernel/osrelease")
-    found = re.match(r"(\d+)\.(\d+)", text)
-    if not found:
+    text = subject.machine.sysctl("kernel.osrelease")
+    now = subject.machine.kernel_version()
+    if now is None:
         return
-    now = (int(found[1]), int(found[2]))
     fix = "update the kernel to 5.10 or newer"
     if now < VERSION_MIN:
         yield error(f"{text}: memory cannot be shared", fix)

@@ -7,6 +7,7 @@ no file tells is asked of the probes (``probes.py``), which can be replaced as w
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -124,6 +125,11 @@ class Machine:
     def sysctl_number(self, name: str) -> int | None:
         """The same as a number."""
         return as_number(self.sysctl(name))
+
+    def kernel_version(self) -> tuple[int, int] | None:
+        """Major and minor; None where it is not told."""
+        found = re.match(r"(\d+)\.(\d+)", self.sysctl("kernel.osrelease"))
+        return (int(found[1]), int(found[2])) if found else None
 
     def memory(self, path: str = "/proc/meminfo") -> dict[str, int]:
         """Fields of meminfo, of the machine or of a NUMA node: bytes, or counts of pages."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gd2fs.doctor.check import check
@@ -10,8 +9,9 @@ from gd2fs.doctor.finding import Finding, error, note, ok, warning
 from gd2fs.doctor.machine import Machine
 from gd2fs.doctor.subject import Subject
 from gd2fs.errors import GD2FSError
+from gd2fs.ucx import CARDS
 
-FOLDER = "/sys/class/infiniband"
+FOLDER = str(CARDS)
 DRIVER = "/proc/driver/nvidia/version"
 PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 OPEN_DRIVER = "Open Kernel Module"
@@ -73,16 +73,10 @@ def peer_memory(subject: Subject) -> Iterator[Finding]:
     loaded = [name for name in PEER_MODULES if machine.exists(f"/sys/module/{name}")]
     if loaded:
         yield ok(f"{loaded[0]} is loaded")
-    elif OPEN_DRIVER in driver and _kernel(machine) >= DMABUF_KERNEL:
+    elif OPEN_DRIVER in driver and (machine.kernel_version() or (0, 0)) >= DMABUF_KERNEL:
         yield ok("by dma-buf: NVIDIA's open kernel modules on a kernel that has it")
     else:
         yield note(
             "no nvidia_peermem, and no dma-buf of NVIDIA's open kernel modules",
             "`modprobe nvidia_peermem`; or install the driver's open kernel modules",
         )
-
-
-def _kernel(machine: Machine) -> tuple[int, int]:
-    """Major and minor of its version; 0, 0 where it is not told."""
-    numbers = re.match(r"(\d+)\.(\d+)", machine.sysctl("kernel.osrelease"))
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
