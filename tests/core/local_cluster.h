@@ -2,9 +2,13 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -50,13 +54,28 @@ inline Outcome end_of(OperationRef&& operation) {
   return end_of(held);
 }
 
-/// A port that was free just now, and that no connection is given by the kernel.
+/// Whether a port is ours from now on, until this process ends: the other tests that run on this
+/// machine, and `gd2fs.testing`, take it no more, not even while its node is stopped.
+inline bool claim_port(std::uint16_t port) {
+  const std::string name = "gd2fs-test-port-" + std::to_string(port);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;                                 // the name begins with a 0: no file
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // 21 of 107 bytes
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int claim = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  REQUIRE(claim >= 0);
+  if (::bind(claim, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return true;
+  ::close(claim);
+  return false;
+}
+
+/// A port that nobody has, and that no connection is given by the kernel.
 inline std::uint16_t free_port() {
   static std::mt19937 random(std::random_device{}());
   for (;;) {
     const auto port = static_cast<std::uint16_t>(20'000 + random() % 12'000);
     auto address = tcp::resolve({"127.0.0.1", port});
-    if (tcp::listen_at(address->front())) return port;
+    if (tcp::listen_at(address->front()) && claim_port(port)) return port;
   }
 }
 

@@ -143,7 +143,7 @@ class WellMachine:
     root: Path
     probes: PlantedProbes = field(default_factory=PlantedProbes)
     options: dict[str, object] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=lambda: {"HOME": HOME})
     config: dict[str, object] = field(default_factory=dict)
     engine: str = ""
     cluster: object = None

@@ -1,7 +1,7 @@
 """Cluster: real nodes as child processes on loopback, for tests and benchmarks.
 
 Every node is `gd2fs serve`, started with the same list, etcd or Kubernetes. Ports are free ones,
-found just before. Nodes end with the context, and with this process however it ends.
+and stay theirs. Nodes end with the context, and with this process however it ends.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ READY_S = 30.0  # from start to the `ready` line
 STOP_S = 10.0  # from SIGTERM to the end, then SIGKILL
 LOG_TAIL_BYTES = 2000
 PORTS = range(20_000, 32_000)  # below those that connections are given
+CLAIMS = 256  # ports that one process keeps for itself
+_claims: deque[socket.socket] = deque()
 
 
 @dataclass
@@ -177,13 +180,28 @@ class Cluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that were free a moment ago, and that no connection is given by the kernel.
-    All are held at once, so they differ."""
-    sockets: list[socket.socket] = []
-    while len(sockets) < count:
-        with contextlib.suppress(OSError):
-            sockets.append(socket.create_server(("127.0.0.1", random.choice(PORTS))))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Ports of loopback that nobody has, and that no connection is given by the kernel.
+
+    They stay with this process, also while no node listens there, until it has asked for
+    CLAIMS more: tests that run beside it get others.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.choice(PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            _claims.append(_claim(port))
+            if len(_claims) > CLAIMS:
+                _claims.popleft().close()
+            ports.append(port)
     return ports
+
+
+def _claim(port: int) -> socket.socket:
+    """What says that a port is taken, as long as it lives. Raises OSError: another has it."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0gd2fs-test-port-{port}")  # no file; the tests of the core do the same
+    except OSError:
+        claim.close()
+        raise
+    return claim
