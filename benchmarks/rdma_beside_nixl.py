@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import mmap
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -88,6 +90,9 @@ class Talker:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def end(self) -> None:
         assert self._process.stdin
         self._process.stdin.close()
@@ -95,7 +100,8 @@ class Talker:
 
 
 class Nixl:
-    """NIXL's READ of ``count`` ranges at once."""
+    """NIXL's READ of ``count`` ranges at once. Its threads spin, also when nobody asks anything of
+    them: while it is not its turn they stand still, or they would take the other's processors."""
 
     def __init__(self, python: str, environment: dict[str, str], bytes_each: int, count: int):
         script = [python, "-c", NIXL]
@@ -104,14 +110,23 @@ class Nixl:
         self._reader = Talker([*script, "reader", *numbers], environment)
         self._reader.say(json.dumps(self._holder.hear()))
         self._reader.hear()
+        self._signal(signal.SIGSTOP)
 
     def seconds(self) -> float:
+        self._signal(signal.SIGCONT)
         self._reader.say("again")
-        return float(str(self._reader.hear()["seconds"]))
+        took = float(str(self._reader.hear()["seconds"]))
+        self._signal(signal.SIGSTOP)
+        return took
 
     def end(self) -> None:
+        self._signal(signal.SIGCONT)
         for each in (self._reader, self._holder):
             each.end()
+
+    def _signal(self, number: int) -> None:
+        for each in (self._reader, self._holder):
+            each.signal(number)
 
 
 # ---- GD2FS ---------------------------------------------------------------------------------------
@@ -149,7 +164,8 @@ class Store:
         self._client = _core.Client(
             [address], CLUSTER, transport="rdma", is_verifying=verify, rdma=ucx
         )
-        self._into = bytearray(bytes_each * count)
+        self._into = mmap.mmap(-1, bytes_each * count)
+        self._into.madvise(mmap.MADV_HUGEPAGE)  # as numpy does for NIXL's
         view = memoryview(self._into)
         self._parts = [view[i * bytes_each : (i + 1) * bytes_each] for i in range(count)]
         self._keys = [f"key-{i}".encode() for i in range(count)]
@@ -172,7 +188,7 @@ class Store:
         return time.perf_counter() - began
 
     def end(self) -> None:
-        assert self._into == self._value, "other bytes came"
+        assert self._into[:] == self._value, "other bytes came"
         self._client.close()
         self._node.end()
 

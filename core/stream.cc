@@ -139,6 +139,7 @@ void Stream::lose(const std::string& reason) {
 void Stream::release_pending(std::int64_t now, bool is_counted) {
   std::unordered_map<std::uint64_t, Pending> pending;
   pending.swap(pending_);
+  exposed_count_ = 0;
   bulk_count_ = 0;
   bulk_bytes_ = 0;
   std::vector<RpcRef> again;
@@ -218,7 +219,14 @@ void Stream::start(RpcRef rpc) {
   bulk_bytes_ += bulk_bytes;
   Pending pending{std::move(rpc), bulk_bytes, false, now};
   pending.is_exposed = is_exposed;
+  exposed_count_ += is_exposed ? 1 : 0;
   pending_.emplace(request, std::move(pending));
+  if (is_exposed) move_bytes();
+}
+
+void Stream::drop(std::unordered_map<std::uint64_t, Pending>::iterator entry) {
+  exposed_count_ -= entry->second.is_exposed ? 1 : 0;
+  pending_.erase(entry);
 }
 
 /// The call goes on without this request: no byte of its memory is touched from here on.
@@ -328,7 +336,7 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
     return true;
   }
   const std::optional<Status> ends_as = found->second.ends_as;
-  pending_.erase(found);
+  drop(found);
   if (in_->reference_end() > acknowledged_) acknowledge(0);
   if (rpc == nullptr) return true;
   out_->forget(header.request);
@@ -350,7 +358,7 @@ bool Stream::take_confirmation(const wire::Header& header) {
   const auto found = pending_.find(header.request);
   if (found == pending_.end() || !found->second.is_confirming) return false;
   RpcRef rpc = std::move(found->second.rpc);
-  pending_.erase(found);
+  drop(found);
   if (rpc == nullptr) return true;
   rpc->settle();
   rpc->finish(Status::ok);

@@ -94,6 +94,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   void forget_keys();
   void leave(std::uint64_t request, Pending& pending, Status status);
   void move_bytes();
+  bool is_reached() const;
   void end_transfers();
   std::int64_t watch_transfers(std::int64_t now);
   bool take_grant(const wire::Header& header, wire::View table);
@@ -116,6 +117,7 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool is_to_ask_first(const Rpc& rpc, std::int64_t now) const;
   void start(RpcRef rpc);
   void let_go(std::uint64_t request, Pending& pending, Status status);
+  void drop(std::unordered_map<std::uint64_t, Pending>::iterator entry);
   void flush();
   void acknowledge(std::uint64_t request, std::uint8_t flags = 0);
   void release_pending(std::int64_t now, bool is_counted);
@@ -161,12 +163,14 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
 
   Hands hands_{*this};
   std::unique_ptr<ucx::Worker> worker_;  // by which the node reaches this process
+  bool is_to_move_ = false;              // `move_bytes` is posted
   std::unordered_map<std::uint32_t, std::weak_ptr<const Registration>> keys_;  // told to the node
 
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::uint64_t last_request_ = 0;
-  std::size_t bulk_count_ = 0;       // of pending_
-  std::uint64_t bulk_bytes_ = 0;     // of these
+  std::size_t exposed_count_ = 0;    // of pending_
+  std::size_t bulk_count_ = 0;       // of these
+  std::uint64_t bulk_bytes_ = 0;     // of those
   std::int64_t heard_ms_ = 0;        // when bytes came last, or when waiting for some began
   std::int64_t sent_ms_ = 0;         // when the node's system acknowledged bytes of ours last
   std::uint64_t reached_bytes_ = 0;  // of ours, that it has acknowledged

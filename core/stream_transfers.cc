@@ -63,9 +63,7 @@ void Stream::end_transfers() {
   keys_.clear();
   if (worker_ == nullptr) return;
   thread_.forget(worker_->descriptor());
-  const bool is_exposed = std::any_of(pending_.begin(), pending_.end(),
-                                      [](const auto& each) { return each.second.is_exposed; });
-  if (is_exposed) ucx::Worker::strand(std::move(worker_));
+  if (exposed_count_ > 0) ucx::Worker::strand(std::move(worker_));
   worker_ = nullptr;
 }
 
@@ -73,8 +71,16 @@ void Stream::move_bytes() {
   if (worker_ == nullptr) return;
   std::size_t steps = 0;
   while (steps < PROGRESS_MAX && worker_->progress()) ++steps;
-  if (steps == PROGRESS_MAX || !worker_->arm()) thread_.post([this] { move_bytes(); });
+  if (steps < PROGRESS_MAX && worker_->may_sleep(is_reached())) return;
+  if (std::exchange(is_to_move_, true)) return;
+  thread_.post([this] {
+    is_to_move_ = false;
+    move_bytes();
+  });
 }
+
+/// Does the node reach this process now?
+bool Stream::is_reached() const { return state_ == State::reaching || exposed_count_ > 0; }
 
 // ---- requests ------------------------------------------------------------------------
 
@@ -100,6 +106,7 @@ bool Stream::expose(Rpc& rpc, bool is_eager) {
     return false;
   }
   for (const RegistrationRef& each : rpc.registrations) tell(each);
+  worker_->expect();
   thread_.wake_at(now_ms() + LOOK_MS);
   return true;
 }
@@ -179,13 +186,9 @@ void Stream::leave(std::uint64_t request, Pending& pending, Status status) {
 std::int64_t Stream::watch_transfers(std::int64_t now) {
   if (worker_ == nullptr) return NEVER_MS;
   std::int64_t fence = NEVER_MS;
-  bool is_moving = state_ == State::reaching;
-  for (const auto& [request, pending] : pending_) {
-    fence = std::min(fence, pending.fence_ms);
-    is_moving |= pending.is_exposed;
-  }
-  if (is_moving) move_bytes();
-  if (now < fence) return is_moving ? now + LOOK_MS : NEVER_MS;
+  for (const auto& [request, pending] : pending_) fence = std::min(fence, pending.fence_ms);
+  if (is_reached()) move_bytes();
+  if (now < fence) return is_reached() ? now + LOOK_MS : NEVER_MS;
   lose("it did not end a transfer that nobody waits for");
   return NEVER_MS;
 }

@@ -6,12 +6,6 @@
 #include "store.h"
 
 namespace gd2fs::serve {
-namespace {
-
-// While bytes move their thread looks for their end so long before it sleeps: waking takes longer.
-constexpr std::int64_t AWAKE_NS = 200'000;
-
-}  // namespace
 
 void TargetCursor::skip(std::uint64_t bytes) {
   while (bytes > 0) {
@@ -118,7 +112,7 @@ void Transfers::start(ucx::Way way, std::span<const ucx::Move> moves,
   for (const ucx::Move& move : moves) bytes += move.here.size();
   if (bytes_ == 0) moved_ms_ = boottime_ms();
   bytes_ += bytes;
-  seen_ns_ = 0;
+  worker_->expect();
   endpoint_->transfer(way, moves, memory_, std::move(keys),
                       [this, bytes, ended = std::move(ended)](bool is_whole) {
                         bytes_ -= bytes;
@@ -126,21 +120,6 @@ void Transfers::start(ucx::Way way, std::span<const ucx::Move> moves,
                         if (!is_whole) is_broken_ = true;
                         ended(is_whole);
                       });
-}
-
-bool Transfers::progress() {
-  const bool has_moved = worker_->progress();
-  if (has_moved) seen_ns_ = static_cast<std::int64_t>(steady_ns());
-  return has_moved;
-}
-
-bool Transfers::may_sleep() {
-  if (bytes_ > 0) {
-    const auto now_ns = static_cast<std::int64_t>(steady_ns());
-    if (seen_ns_ == 0) seen_ns_ = now_ns;
-    if (now_ns - seen_ns_ < AWAKE_NS) return false;
-  }
-  return worker_->arm();
 }
 
 }  // namespace gd2fs::serve

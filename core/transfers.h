@@ -76,10 +76,10 @@ class Transfers {
              std::function<void(bool)> ended);
 
   /// True: something happened, call it again.
-  bool progress();
+  bool progress() { return worker_->progress(); }
   /// Readable when `progress` is worth a call, once `may_sleep` was true.
   int descriptor() const noexcept { return worker_->descriptor(); }
-  bool may_sleep();
+  bool may_sleep() { return worker_->may_sleep(bytes_ > 0); }
   /// A transfer has failed: no more are started, and only the end of this ends the others.
   bool is_broken() const noexcept { return is_broken_; }
   bool is_busy() const noexcept { return bytes_ > 0; }
@@ -101,7 +101,6 @@ class Transfers {
   bool is_broken_ = false;
   std::uint64_t bytes_ = 0;    // under way
   std::int64_t moved_ms_ = 0;  // when a transfer ended last, or the first began
-  std::int64_t seen_ns_ = 0;   // when `progress` had something to do last
 };
 
 }  // namespace gd2fs::serve

@@ -1,8 +1,8 @@
 #include "ucx_worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "../assertion.h"
 
@@ -13,6 +13,7 @@ namespace {
 constexpr unsigned STEPS_MAX = 64;  // of one call: others of its thread have their turn
 // UCX 1.13 ends the process when a worker goes before it has begun to close its endpoints.
 constexpr std::chrono::milliseconds CLOSING_TIME{20};
+constexpr std::chrono::microseconds AWAKE_TIME{200};
 
 }  // namespace
 
@@ -45,7 +46,9 @@ void Worker::strand(std::unique_ptr<Worker> worker) {
 bool Worker::progress() {
   unsigned steps = 0;
   while (steps < STEPS_MAX && calls().worker_progress(handle_) != 0) ++steps;
-  return run_tasks() || steps != 0;
+  const bool has_moved = run_tasks() || steps != 0;
+  if (has_moved) expect();
+  return has_moved;
 }
 
 bool Worker::run_tasks() {
@@ -53,6 +56,15 @@ bool Worker::run_tasks() {
   tasks.swap(tasks_);
   for (const auto& task : tasks) task();
   return !tasks.empty();
+}
+
+void Worker::expect() { awake_until_ = std::chrono::steady_clock::now() + AWAKE_TIME; }
+
+bool Worker::may_sleep(bool is_moving) {
+  if (!is_moving || std::chrono::steady_clock::now() >= awake_until_) return arm();
+  // Where processors are few, the peer may need this one to get on.
+  std::this_thread::yield();
+  return false;
 }
 
 bool Worker::arm() { return tasks_.empty() && calls().worker_arm(handle_) == abi::OK; }

@@ -7,6 +7,7 @@
 // end. So each stream has a worker of its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -32,8 +33,11 @@ class Worker {
   int descriptor() const noexcept { return descriptor_; }
   /// Does what can be done now. False: there was nothing.
   bool progress();
-  /// True: sleep on the descriptor. False: `progress` first.
-  bool arm();
+  /// Something is about to happen: from here on its thread stays awake for a little while.
+  void expect();
+  /// True: sleep on the descriptor. False: `progress` first. `is_moving`: bytes are under way, so
+  /// for a little while after each step it is never time to sleep: waking takes longer.
+  bool may_sleep(bool is_moving);
   /// What a peer needs to connect to it. Empty: UCX gives none.
   std::vector<std::byte> address() const;
   /// To the worker of that address, which UCX trusts: so must the caller. `on_broken`: once at
@@ -54,11 +58,13 @@ class Worker {
   /// Runs once UCX has returned.
   void later(std::function<void()> task) { tasks_.push_back(std::move(task)); }
   bool run_tasks();
+  bool arm();
   void look_at(Endpoint& endpoint);
 
   const ContextRef context_;
   abi::Worker* const handle_;
   const int descriptor_;
+  std::chrono::steady_clock::time_point awake_until_;
   std::vector<std::function<void()>> tasks_;
   std::vector<std::unique_ptr<Endpoint>> closing_;
   std::size_t endpoint_count_ = 0;  // closing ones included

@@ -195,7 +195,8 @@ TEST_CASE("a side that sleeps is woken by what the other does") {
     while (ended < 0 && std::chrono::steady_clock::now() < until) {
       bool is_busy = pair.node.worker->progress();
       is_busy |= pair.client.worker->progress();
-      if (is_busy || !pair.node.worker->arm() || !pair.client.worker->arm()) continue;
+      if (is_busy || !pair.node.worker->may_sleep(false) || !pair.client.worker->may_sleep(false))
+        continue;
       pollfd watched[] = {{pair.node.worker->descriptor(), POLLIN, 0},
                           {pair.client.worker->descriptor(), POLLIN, 0}};
       CHECK(poll(watched, 2, 5'000) > 0);
