@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
+#include "devices.h"
 #include "fault.h"
 #include "gil.h"
 #include "modules.h"
@@ -67,7 +68,7 @@ class BoundClient {
               std::uint32_t connect_ms, bool is_verifying, const std::string& transport,
               std::string congestion, std::size_t socket_buffer_bytes, const std::string& token,
               const std::string& token_file, const nb::dict& tls, const nb::dict& rdma,
-              std::size_t bounce_bytes) {
+              const nb::dict& devices) {
     auto chosen = parse_transport(transport);
     if (!chosen) raise(chosen.error());
     ClientOptions options;
@@ -84,7 +85,7 @@ class BoundClient {
     options.token = token_of(token, token_file);
     options.tls = tls_of(tls);
     options.rdma = rdma_of(rdma);
-    options.bounce_bytes = bounce_bytes;
+    options.devices = devices_of(devices);
     auto result = connect_without_gil(options);
     if (!result) raise(result.error());
     descriptor_ = (*result)->descriptor();
@@ -376,6 +377,12 @@ class BoundClient {
     });
     return was_registered;
   }
+  std::string direct_lack(std::uintptr_t address, std::size_t bytes) {
+    std::string lack;
+    GilReleased released;
+    client_->with([&](Client& client) { lack = client.direct_lack({at(address), bytes}); });
+    return lack;
+  }
 
   int fileno() const {
     if (descriptor_ < 0) raise(FaultKind::closed, "the client is closed", "make a new client");
@@ -441,7 +448,8 @@ class BoundClient {
       client_->with([&](Client& client) { counts = client.counts(); });
     }
     return nb::make_tuple(counts.hedged, counts.hedges_won, counts.bounced_in_bytes,
-                          counts.bounced_out_bytes, counts.bounce_faults);
+                          counts.bounced_out_bytes, counts.bounce_faults, counts.direct_in_bytes,
+                          counts.direct_out_bytes, counts.checked_bytes, counts.direct_refused);
   }
 
   void close() {
@@ -542,7 +550,7 @@ void bind_client(nb::module_& module) {
   client.def(nb::init<std::vector<std::string>, std::string, std::vector<std::string>,
                       std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
                       const std::string&, std::string, std::size_t, const std::string&,
-                      const std::string&, const nb::dict&, const nb::dict&, std::size_t>(),
+                      const std::string&, const nb::dict&, const nb::dict&, const nb::dict&>(),
              nb::arg("seeds"), nb::arg("cluster"), nb::kw_only(),
              nb::arg("local") = std::vector<std::string>{}, nb::arg("io_threads") = 2,
              nb::arg("streams") = 2, nb::arg("timeout_ms") = 5'000, nb::arg("connect_ms") = 1'000,
@@ -550,7 +558,7 @@ void bind_client(nb::module_& module) {
              nb::arg("congestion") = "",
              nb::arg("socket_buffer_bytes") = tcp::SocketSettings{}.buffer_bytes,
              nb::arg("token") = "", nb::arg("token_file") = "", nb::arg("tls") = nb::dict(),
-             nb::arg("rdma") = nb::dict(), nb::arg("bounce_bytes") = BOUNCE_BYTES_DEFAULT);
+             nb::arg("rdma") = nb::dict(), nb::arg("devices") = nb::dict());
   bind_pages(client);
   bind_files(client);
   bind_views(client);
@@ -564,6 +572,7 @@ void bind_client(nb::module_& module) {
            nb::arg("is_about_settings") = false, nb::arg("is_page") = false, nb::arg("only") = "",
            timeout_arg(), cookie_arg())
       .def("register_memory", &BoundClient::register_memory, nb::arg("address"), nb::arg("bytes"))
+      .def("direct_lack", &BoundClient::direct_lack, nb::arg("address"), nb::arg("bytes"))
       .def("deregister_memory", &BoundClient::deregister_memory, nb::arg("address"),
            nb::arg("bytes"))
       .def("fileno", &BoundClient::fileno)

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
+
+#include "bounce_job.h"
 
 namespace gd2fs {
 namespace {
@@ -18,35 +19,12 @@ bool has_bodies(wire::Op op) {
 
 }  // namespace
 
-/// One request on its way. What is of the thread alone is not guarded.
-struct Bouncer::Job {
-  /// A buffer of the request that is a GPU's, and where it stands in the pool meanwhile.
-  struct Part {
-    std::size_t buffer = 0;  // of the request's memory
-    std::byte* device = nullptr;
-    std::byte* host = nullptr;
-    std::size_t bytes = 0;
-    const cuda::Device* owner = nullptr;
-  };
-  struct Mark {
-    const cuda::Device* owner;
-    cuda::Handle event;
-  };
-
-  RpcRef rpc;
-  std::size_t node = 0;
-  std::vector<DeviceRef> devices;
-  std::vector<Part> parts;
-  std::size_t bytes = 0;
-  std::function<void()> done;
-  bool has_landed = false;  // set before it is posted for the second time
-  std::byte* room = nullptr;
-  std::vector<Mark> marks;  // that copies under way have to reach
-  std::string fault;
-};
-
-Bouncer::Bouncer(std::size_t pool_bytes, Submit submit)
-    : submit_(std::move(submit)), pool_(pool_bytes) {}
+Bouncer::Bouncer(const DeviceSettings& settings, std::shared_ptr<Registrations> registrations,
+                 Submit submit)
+    : settings_(settings),
+      registrations_(std::move(registrations)),
+      submit_(std::move(submit)),
+      pool_(settings.bounce_bytes, registrations_) {}
 
 void Bouncer::stop() {
   hurry();
@@ -87,8 +65,9 @@ Bouncer::DeviceRef Bouncer::device(int number) {
   return device;
 }
 
-Bouncer::JobRef Bouncer::take(const RpcRef& rpc, std::size_t node) {
-  if (!has_bodies(rpc->op()) || rpc->memory.empty()) return nullptr;
+Bouncer::JobRef Bouncer::take(const RpcRef& rpc, std::size_t node,
+                              const std::function<bool()>& has_transfers) {
+  if (!has_bodies(rpc->op()) || rpc->memory.empty() || rpc->is_question) return nullptr;
   const cuda::DriverRef driver = this->driver();
   JobRef job;
   cuda::Allocation last;
@@ -110,18 +89,25 @@ Bouncer::JobRef Bouncer::take(const RpcRef& rpc, std::size_t node) {
     job->parts.push_back({at, buffer.at, nullptr, buffer.bytes, owner.get()});
     job->bytes += buffer.bytes;
   }
+  if (job != nullptr && can_be_direct(*job) && has_transfers()) make_direct(*job);
   return job;
 }
 
 std::function<void()> Bouncer::then(const JobRef& job, std::function<void()> done) {
   job->done = std::move(done);
+  return landing_of(job);
+}
+
+std::function<void()> Bouncer::landing_of(const JobRef& job) {
   return [this, job] {
     job->has_landed = true;  // seen by the thread through the lock of `post`
     post(job);
   };
 }
 
-void Bouncer::begin(const JobRef& job) { post(job); }
+void Bouncer::begin(const JobRef& job) {
+  job->rpc->is_direct ? submit_(job->node, job->rpc) : post(job);
+}
 
 void Bouncer::post(const JobRef& job) {
   const std::lock_guard lock(mutex_);
@@ -209,13 +195,18 @@ void Bouncer::admit() {
   for (auto& [job, status] : refused) job->rpc->finish(status);  // lands, as any that has ended
 }
 
-void Bouncer::send(const JobRef& job, std::byte* room) {
+/// From here to its end its buffers of a GPU stand for places in the pool.
+void Bouncer::take_room(const JobRef& job, std::byte* room) {
   job->room = room;
   for (Job::Part& part : job->parts) {
     part.host = room;
     job->rpc->memory[part.buffer].at = room;  // in place: bodies know their buffers by number
     room += part.bytes;
   }
+}
+
+void Bouncer::send(const JobRef& job, std::byte* room) {
+  take_room(job, room);
   if (job->rpc->is_upload()) return fetch(job);
   submit_(job->node, job->rpc);
 }
@@ -238,6 +229,7 @@ void Bouncer::fetch(const JobRef& job) {
 /// Copies what has come to the GPU: of each item that is whole, and of nothing else.
 void Bouncer::land(const JobRef& job) {
   const Rpc& rpc = *job->rpc;
+  if (rpc.is_direct) return land_direct(job);
   if (job->room == nullptr || rpc.is_upload() || rpc.status != Status::ok) return end(job);
   auto part = job->parts.begin();
   for (std::size_t item = 0; item < rpc.bodies.size() && job->fault.empty(); ++item) {
@@ -259,9 +251,7 @@ void Bouncer::land(const JobRef& job) {
 
 /// What was begun is waited for, also where some of it was refused.
 void Bouncer::mark(const JobRef& job) {
-  std::set<const cuda::Device*> owners;
-  for (const Job::Part& part : job->parts) owners.insert(part.owner);
-  for (const cuda::Device* owner : owners) {
+  for (const cuda::Device* owner : job->owners()) {
     const cuda::Device::Current current(*owner);
     if (const cuda::Handle event = owner->mark(); event != nullptr) {
       job->marks.push_back({owner, event});
@@ -295,6 +285,10 @@ void Bouncer::look_at_copies() {
 void Bouncer::copied(const JobRef& job) {
   if (!job->fault.empty()) note_fault(*job, job->fault);
   const bool is_sent = job->rpc->is_upload();
+  if (job->is_checked) {
+    job->fault.empty() ? check(*job) : void(job->rpc->status = Status::unavailable);
+    return end(job);
+  }
   if (job->fault.empty()) {
     const std::lock_guard lock(mutex_);
     (is_sent ? counts_.out_bytes : counts_.in_bytes) += job->bytes;

@@ -28,7 +28,12 @@ PinnedMemory::PinnedMemory(std::byte* at, std::size_t bytes,
   is_pinned_ = device_->pin(at_, bytes_);
 }
 
+void PinnedMemory::open_to(std::shared_ptr<Registrations> registrations) {
+  if (registrations->add({at_, bytes_}).message.empty()) open_to_ = std::move(registrations);
+}
+
 PinnedMemory::~PinnedMemory() {
+  if (open_to_ != nullptr) open_to_->drop({at_, bytes_});
   if (is_pinned_) {
     const cuda::Device::Current current(*device_);
     device_->unpin(at_);
@@ -46,6 +51,7 @@ std::byte* BouncePool::take(std::size_t bytes, const std::shared_ptr<const cuda:
   if (memory_ == nullptr) {
     memory_ = PinnedMemory::map(bytes_, device);
     if (memory_ == nullptr) return nullptr;
+    if (registrations_ != nullptr) memory_->open_to(registrations_);
     free_ = {{0, bytes_}};
   }
   const auto found = std::find_if(free_.begin(), free_.end(),

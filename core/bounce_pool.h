@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "cuda.h"
+#include "registrations.h"
 
 namespace gd2fs {
 
@@ -16,6 +18,8 @@ class PinnedMemory {
   /// nullptr: the machine has none left.
   static std::unique_ptr<PinnedMemory> map(std::size_t bytes,
                                            std::shared_ptr<const cuda::Device> device);
+  /// Nodes may reach it from here on, where that can be had.
+  void open_to(std::shared_ptr<Registrations> registrations);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
@@ -31,12 +35,15 @@ class PinnedMemory {
   const std::size_t bytes_;
   std::shared_ptr<const cuda::Device> device_;  // pinned by its driver, for all GPUs
   bool is_pinned_ = false;
+  std::shared_ptr<Registrations> open_to_;  // nullptr: nobody reaches it
 };
 
 /// Not thread-safe.
 class BouncePool {
  public:
-  explicit BouncePool(std::size_t bytes) : bytes_(bytes) {}
+  /// `registrations`: where nodes are to reach it; nullptr: they do not.
+  explicit BouncePool(std::size_t bytes, std::shared_ptr<Registrations> registrations = nullptr)
+      : bytes_(bytes), registrations_(std::move(registrations)) {}
 
   /// One run, given back by its address. nullptr: not now, or (`is_idle` then) not at all. The
   /// first run that is taken makes the memory, pinned by `device`.
@@ -49,6 +56,7 @@ class BouncePool {
 
  private:
   const std::size_t bytes_;
+  const std::shared_ptr<Registrations> registrations_;
   std::unique_ptr<PinnedMemory> memory_;
   std::map<std::size_t, std::size_t> free_, taken_;  // runs: place, and how long
   std::unique_ptr<PinnedMemory> alone_;              // of one that is longer than the pool

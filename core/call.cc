@@ -72,7 +72,9 @@ void Call::scatter(std::vector<Sent> rpcs, std::function<void()> then) {
     std::function<void()> done = [self = shared_from_this(), gather] {
       if (gather->left.fetch_sub(1) == 1) gather->then();
     };
-    const auto job = bouncer == nullptr ? nullptr : bouncer->take(each.rpc, each.node);
+    const auto job = bouncer == nullptr ? nullptr : bouncer->take(each.rpc, each.node, [&] {
+      return network().link(each.node).transport() == Transport::rdma;
+    });
     if (job != nullptr) done = bouncer->then(job, std::move(done));
     if (each.others.empty()) {
       each.rpc->done = std::move(done);

@@ -322,6 +322,11 @@ class NetworkClient : public Client {
     return all == nullptr || all->drop(memory);
   }
 
+  std::string direct_lack(Buffer memory) override {
+    Bouncer* const bouncer = network_->bouncer();
+    return bouncer == nullptr ? "" : bouncer->direct_lack(memory);
+  }
+
   int descriptor() const override { return queue_->descriptor(); }
   std::vector<OperationRef> finished(std::size_t count_max) override {
     return queue_->take(count_max);
@@ -330,7 +335,8 @@ class NetworkClient : public Client {
   ClientCounts counts() const override {
     const BounceCounts bounced = network_->bounce_counts();
     return {network_->hedges().hedged(), network_->hedges().won(), bounced.in_bytes,
-            bounced.out_bytes, bounced.faults};
+            bounced.out_bytes,           bounced.faults,           bounced.direct_in_bytes,
+            bounced.direct_out_bytes,    bounced.checked_bytes,    bounced.refused};
   }
 
  private:

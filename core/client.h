@@ -35,6 +35,16 @@ enum class Transport : std::uint8_t { automatic, shm, rdma, unix_socket, tcp };
 const char* transport_name(Transport transport) noexcept;
 Result<Transport> parse_transport(std::string_view text);
 
+/// How bytes travel that belong to memory of a GPU.
+struct DeviceSettings {
+  // Pinned memory of the host that they pass through. 0: there are no GPUs.
+  std::size_t bounce_bytes = BOUNCE_BYTES_DEFAULT;
+  // Straight to registered memory, and from it, where cards reach it. Else they bounce.
+  bool is_load_direct = true;
+  bool is_save_direct = true;
+  std::uint32_t checked_one_in = CHECKED_ONE_IN;  // of the requests that load straight; 0: none
+};
+
 struct ClientOptions {
   std::vector<std::string> seeds;  // "HOST:PORT", any node of the cluster; any live one serves
   // The client's own addresses to bind streams to, in turn; empty: the system's choice. One that
@@ -49,8 +59,7 @@ struct ClientOptions {
   // the node sums what arrives, and a read stands on the node's word that it was in place.
   bool is_verifying = true;
   Transport transport = Transport::automatic;
-  // Of the host, for bytes that belong to memory of a GPU: they pass through it. 0: there are none.
-  std::size_t bounce_bytes = BOUNCE_BYTES_DEFAULT;
+  DeviceSettings devices;
   tcp::SocketSettings sockets;
   TokenSourceRef token;         // what it shows to nodes, which have to know it too; nothing: none
   tls::Settings tls;            // of streams over TCP; Unix sockets never have it
@@ -156,6 +165,9 @@ struct ClientCounts {
   std::uint64_t hedges_won = 0;  // and answered by it
   // Copied to memory of GPUs and from it, by way of the host's; and requests that failed so.
   std::uint64_t bounced_in_bytes = 0, bounced_out_bytes = 0, bounce_faults = 0;
+  std::uint64_t direct_in_bytes = 0, direct_out_bytes = 0;  // straight to GPUs, and from them
+  std::uint64_t checked_bytes = 0;                          // of these
+  std::uint64_t direct_refused = 0;                         // requests that bounced instead
 };
 
 class Operation {
@@ -262,6 +274,9 @@ class Client {
   /// Returns once nobody reaches it any more: at the latest a second after the deadlines of the
   /// operations on it. False: it was not registered.
   virtual bool deregister_memory(Buffer memory) = 0;
+  /// Why bytes of this memory of a GPU bounce, though it is registered. Empty: they do not, or it
+  /// is the host's.
+  virtual std::string direct_lack(Buffer memory) = 0;
 
   /// Readable (poll) while a finished announced operation waits to be taken with `finished`.
   virtual int descriptor() const = 0;

@@ -16,7 +16,10 @@ constexpr int MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, RANGE_START = 11, RANGE_SIZE 
 constexpr unsigned DEVICE_MEMORY = 2;
 constexpr unsigned STREAM_NON_BLOCKING = 1;  // it waits for nobody's default stream
 constexpr unsigned EVENT_DISABLE_TIMING = 2;
-constexpr unsigned REGISTER_PORTABLE = 1;  // for all contexts
+constexpr unsigned REGISTER_PORTABLE = 1;                  // for all contexts
+constexpr int FLUSH_OPTIONS = 117, WRITES_ORDERING = 118;  // of GPUDirect RDMA
+constexpr int ORDERED_FOR_OWNER = 100;
+constexpr int FLUSH_BY_HOST = 1, OF_CURRENT_CONTEXT = 0, TO_OWNER = 100;
 
 Pointer pointer_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
@@ -30,6 +33,8 @@ bool find(void* library, const char* name, Function*& slot) {
 
 /// The calls of 64-bit platforms have a version in their names.
 bool find_all(void* library, Calls& calls) {
+  find(library, "cuDeviceGetAttribute", calls.device_attribute);
+  find(library, "cuFlushGPUDirectRDMAWrites", calls.flush_remote_writes);
   return find(library, "cuPointerGetAttributes", calls.pointer_attributes) &&
          find(library, "cuDeviceGetCount", calls.device_count) &&
          find(library, "cuDevicePrimaryCtxGetState", calls.context_state) &&
@@ -137,6 +142,7 @@ Result<std::unique_ptr<Device>> Device::open(DriverRef driver, int number) {
     device->context_ = nullptr;
     return Error{who + ": " + device->driver_->fault("cuDevicePrimaryCtxRetain", status), ""};
   }
+  device->learn_of_remote_writes();
   const Current current(*device);
   const Status status = calls.stream_create(&device->stream_, STREAM_NON_BLOCKING);
   if (status == SUCCESS) return device;
@@ -199,6 +205,23 @@ Device::Reached Device::is_reached(Handle event) const {
 void Device::drop(Handle event) const { driver_->calls().event_destroy(event); }
 
 void Device::wait() const { driver_->calls().stream_synchronize(stream_); }
+
+void Device::learn_of_remote_writes() {
+  const Calls& calls = driver_->calls();
+  if (calls.device_attribute == nullptr) return;
+  const auto ask = [&](int attribute) {
+    int value = 0;
+    return calls.device_attribute(&value, attribute, number_) == SUCCESS ? value : 0;
+  };
+  is_ordered_ = ask(WRITES_ORDERING) >= ORDERED_FOR_OWNER;
+  has_flush_ = calls.flush_remote_writes != nullptr && (ask(FLUSH_OPTIONS) & FLUSH_BY_HOST) != 0;
+}
+
+std::string Device::settle_remote_writes() const {
+  if (is_ordered_) return {};
+  const Status status = driver_->calls().flush_remote_writes(OF_CURRENT_CONTEXT, TO_OWNER);
+  return status == SUCCESS ? "" : driver_->fault("cuFlushGPUDirectRDMAWrites", status);
+}
 
 bool Device::pin(std::byte* at, std::size_t bytes) const {
   return driver_->calls().host_register(at, bytes, REGISTER_PORTABLE) == SUCCESS;

@@ -42,6 +42,9 @@ struct Calls {
   Status (*host_register)(void* at, std::size_t bytes, unsigned flags) = nullptr;
   Status (*host_unregister)(void* at) = nullptr;
   Status (*error_name)(Status status, const char** name) = nullptr;
+  // Of CUDA 11.3 and newer; nullptr before.
+  Status (*device_attribute)(int* value, int attribute, int device) = nullptr;
+  Status (*flush_remote_writes)(int target, int scope) = nullptr;
 };
 
 /// An allocation of one GPU's memory.
@@ -116,17 +119,24 @@ class Device {
   void drop(Handle event) const;
   /// Waits until nothing is under way.
   void wait() const;
+  /// May others than its processors write to its memory, and it sees that in the end?
+  bool takes_remote_writes() const noexcept { return is_ordered_ || has_flush_; }
+  /// What has been written so is seen by all work that is begun from here on. Empty, or why not.
+  std::string settle_remote_writes() const;
   /// Pins memory of the host, for copies without one more in between; false: refused.
   bool pin(std::byte* at, std::size_t bytes) const;
   void unpin(std::byte* at) const;
 
  private:
   Device(DriverRef driver, int number) : driver_(std::move(driver)), number_(number) {}
+  void learn_of_remote_writes();
 
   DriverRef driver_;
   const int number_;
   Handle context_ = nullptr;
   Handle stream_ = nullptr;
+  bool is_ordered_ = false;  // it sees them by itself
+  bool has_flush_ = false;
 };
 
 }  // namespace gd2fs::cuda

@@ -41,7 +41,9 @@ void Hedge::watch(Network& network, RpcRef first, std::size_t slot,
   first->has_others = true;
   const std::uint64_t bytes = first->body_bytes();
   const auto slow_us = network.link(slot).pace().slow_us(bytes);
-  if (!slow_us || bytes > HEDGE_BYTES_MAX || first->is_view()) {
+  // What the second one brings is copied over, by this process.
+  const bool is_copied = !first->is_view() && !first->is_direct;
+  if (!slow_us || bytes > HEDGE_BYTES_MAX || !is_copied) {
     first->done = std::move(done);
     return;
   }

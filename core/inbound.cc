@@ -111,6 +111,7 @@ Inbound::Progress Inbound::begin_payload() {
   if (is_by_reference) reference_end_ = consumed_ + header_.payload_bytes();
   const std::optional<Rpc*> rpc = receiver_.receiver_of(header_.request);
   if (!rpc || (*rpc != nullptr && !(*rpc)->is_next(pieces_))) return Progress::broken;
+  if (*rpc != nullptr && (*rpc)->is_direct) return Progress::broken;  // into memory of a GPU
   payload_left_ = header_.payload_bytes();
   if (payload_left_ == 0) return Progress::more;
   piece_ = 0;

@@ -90,6 +90,7 @@ inline constexpr std::uint16_t PORT_DEFAULT = 7527;
 
 // A client's memory of the host that bytes of GPUs pass through.
 inline constexpr std::size_t BOUNCE_BYTES_DEFAULT = 128 * MiB;
+inline constexpr std::uint32_t CHECKED_ONE_IN = 64;  // of what goes straight to a GPU
 inline constexpr std::size_t BOUNCE_BYTES_MIN = 1 * MiB;
 inline constexpr std::size_t BOUNCE_BYTES_MAX = 64 * GiB;
 

@@ -121,7 +121,8 @@ Result<std::unique_ptr<Network>> Network::with_threads(const ClientOptions& opti
                         links.tls != nullptr);
   if (!rdma) return rdma.error();
   if (rdma->context != nullptr)
-    links.registrations = std::make_shared<Registrations>(rdma->context);
+    links.registrations =
+        std::make_shared<Registrations>(rdma->context, options.rdma.is_direct_by_any);
   links.hello = hello;
   links.hello.cluster = options.cluster;
   links.hello.capabilities = wire::SPLICE_HOLDS;
@@ -148,10 +149,11 @@ Result<std::unique_ptr<Network>> Network::open(const ClientOptions& options) {
     return Error{"no node belongs to cluster `" + options.cluster + "` now",
                  "wait until one has joined: `gd2fs cluster status` says so", Status::unavailable};
   (*network)->begin(from->map, std::move(from->host), std::move(from->name));
-  if (options.bounce_bytes == 0) return network;
+  if (options.devices.bounce_bytes == 0) return network;
   Network* const own = network->get();
   own->bouncer_ = std::make_unique<Bouncer>(
-      options.bounce_bytes, [own](std::size_t node, RpcRef rpc) { own->link(node).submit({rpc}); });
+      options.devices, links.registrations,
+      [own](std::size_t node, RpcRef rpc) { own->link(node).submit({rpc}); });
   return network;
 }
 

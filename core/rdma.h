@@ -14,6 +14,8 @@ enum class Rdma : std::uint8_t { automatic = 0, on = 1, off = 2 };
 struct RdmaSettings {
   Rdma use = Rdma::automatic;
   ucx::Options ucx;
+  /// Tests: memory of a GPU is reached by whatever moves bytes, as if a card did.
+  bool is_direct_by_any = false;
 };
 
 struct RdmaSide {

@@ -20,6 +20,11 @@ Registration::~Registration() {
   owner_->ended_.notify_all();
 }
 
+bool Registration::is_direct() const noexcept {
+  const bool is_by_cards = memory_->is_device() && owner_->context()->has_cards();
+  return is_by_cards || owner_->is_direct_by_any_;
+}
+
 RegistrationRef Registrations::hold(ucx::MemoryRef memory) {
   const std::lock_guard lock(mutex_);
   do {

@@ -28,6 +28,9 @@ class Registration {
 
   std::uint32_t number() const noexcept { return number_; }
   const ucx::Memory& memory() const noexcept { return *memory_; }
+  /// Of a GPU's memory: may nodes reach it straight? That takes cards, and a UCX that knows CUDA;
+  /// else processors would move the bytes, which cannot touch it.
+  bool is_direct() const noexcept;
 
  private:
   friend class Registrations;
@@ -43,7 +46,8 @@ using RegistrationRef = std::shared_ptr<const Registration>;
 /// Any thread.
 class Registrations : public std::enable_shared_from_this<Registrations> {
  public:
-  explicit Registrations(ucx::ContextRef context) : context_(std::move(context)) {}
+  explicit Registrations(ucx::ContextRef context, bool is_direct_by_any = false)
+      : context_(std::move(context)), is_direct_by_any_(is_direct_by_any) {}
 
   const ucx::ContextRef& context() const noexcept { return context_; }
   /// Until it has been dropped as often as it was added.
@@ -66,6 +70,7 @@ class Registrations : public std::enable_shared_from_this<Registrations> {
   RegistrationRef hold(ucx::MemoryRef memory);
 
   const ucx::ContextRef context_;
+  const bool is_direct_by_any_;
   mutable std::mutex mutex_;  // Guards: all below.
   std::map<Range, Added> added_;
   std::uint32_t last_number_ = 0;

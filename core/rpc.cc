@@ -90,6 +90,8 @@ void Rpc::rewind() {
   arena = nullptr;
   registrations.clear();
   request.sinks.clear();
+  lacks_transfers = false;
+  placed.clear();
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     Body& body = bodies[at];
     body.moved = 0;
@@ -136,6 +138,8 @@ void Rpc::name(Buffer part, std::vector<wire::Sink>& out) const {
 std::size_t Rpc::take_placed(const wire::DataTable& table, bool is_verifying) {
   std::size_t corrupt_blocks = 0;
   std::size_t hash = 0;
+  if (is_direct) is_verifying = false;
+  if (keeps_placed) placed.push_back(table);
   for (const wire::DataPiece& piece : table.pieces) {
     Body& body_of = bodies[piece.item];
     body_of.take_tag(piece.tag);

@@ -85,6 +85,13 @@ struct Rpc {
   /// node may reach the memory.
   std::vector<RegistrationRef> registrations;
 
+  // Some of `memory` is a GPU's, and none of this process's hands: transfers alone move the bytes,
+  // and nothing is summed here.
+  bool is_direct = false;
+  bool lacks_transfers = false;           // ended for that: its stream has none
+  bool keeps_placed = false;              // what `take_placed` has taken in is kept,
+  std::vector<wire::DataTable> placed{};  // here
+
   Rpc(wire::Op op, std::shared_ptr<OperationState> for_operation, std::int64_t deadline);
 
   /// Room for so many items.

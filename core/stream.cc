@@ -194,7 +194,6 @@ void Stream::start(RpcRef rpc) {
     return rpc->finish(Status::denied);
   if (pending_.empty()) heard_ms_ = now;
   thread_.wake_at(heard_ms_ + Silence::MS_MIN / 2);
-  const std::uint64_t request = ++last_request_;
   rpc->rewind();
   rpc->request.head.deadline_ms = static_cast<std::uint32_t>(rpc->deadline_ms - now);
   const std::size_t eager_max = std::min<std::size_t>(challenge_.eager_bytes_max, EAGER_BYTES_MAX);
@@ -202,6 +201,11 @@ void Stream::start(RpcRef rpc) {
   const bool is_moved = rpc->request.head.priority == wire::PRIORITY_MOVE;
   const bool is_eager = rpc->is_upload() && !is_moved && rpc->body_bytes() <= eager_max;
   const bool is_exposed = expose(*rpc, is_eager);
+  if (rpc->is_direct && !is_exposed) {
+    rpc->lacks_transfers = true;
+    return rpc->finish(Status::unavailable);
+  }
+  const std::uint64_t request = ++last_request_;
   wire::Bytes& control = out_->control();
   const std::size_t at = control.size();
   wire::encode_request(control, request, is_eager ? wire::EAGER : std::uint8_t{0}, rpc->request);

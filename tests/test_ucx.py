@@ -153,6 +153,9 @@ class NoRoom:
     def register_memory(self, address: int, length: int) -> None:
         raise Unavailable(f"{length} B of memory cannot be registered")
 
+    def direct_lack(self, address: int, length: int) -> str:
+        return ""
+
 
 def test_what_cannot_be_registered_is_an_error_only_where_rdma_is_asked_for(logged):
     pool = bytearray(MIB)

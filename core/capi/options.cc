@@ -186,11 +186,12 @@ std::optional<std::size_t> parse_size(std::string_view text) {
   const char* const end = text.data() + text.size();
   const auto [stop, fault] = std::from_chars(text.data(), end, size);
   std::string unit(stop, end);
-  if (fault != std::errc{} || size > GiB) return {};
+  if (fault != std::errc{} || size > 64 * GiB) return {};
   if (unit.size() > 1 && unit.ends_with('B')) unit.pop_back();
   if (unit.size() > 1 && unit.ends_with('i')) unit.pop_back();
   if (unit == "K") return size * KiB;
   if (unit == "M") return size * MiB;
+  if (unit == "G" && size <= 1024) return size * GiB;
   if (unit.empty() || unit == "B") return size;
   return {};
 }
@@ -205,6 +206,34 @@ Error fill_sockets(tcp::SocketSettings& sockets) {
                     "for example `1MiB`; or unset it");
   sockets.buffer_bytes = *size;
   return {};
+}
+
+/// `direct` or `bounce`; unset: direct.
+Error fill_policy(const char* variable, bool& is_direct) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return {};
+  is_direct = std::string_view(text) == "direct";
+  if (is_direct || std::string_view(text) == "bounce") return {};
+  return fault_of(std::string(variable) + " is " + quoted(text), "`direct` or `bounce`");
+}
+
+Error fill_devices(DeviceSettings& devices) {
+  if (Error fault = fill_policy("GD2FS_LOAD_POLICY", devices.is_load_direct); fault.message != "")
+    return fault;
+  if (Error fault = fill_policy("GD2FS_SAVE_POLICY", devices.is_save_direct); fault.message != "")
+    return fault;
+  if (const char* const text = std::getenv("GD2FS_BOUNCE_SIZE"); text != nullptr && *text != '\0') {
+    const auto size = parse_size(text);
+    if (!size || *size < BOUNCE_BYTES_MIN || *size > BOUNCE_BYTES_MAX)
+      return fault_of("GD2FS_BOUNCE_SIZE is " + quoted(text), "`1MiB` to `64GiB`; or unset it");
+    devices.bounce_bytes = *size;
+  }
+  const char* const checks = std::getenv("GD2FS_LOAD_CHECKS");
+  if (checks == nullptr || *checks == '\0') return {};
+  const char* const end = checks + std::strlen(checks);
+  const auto [stop, fault] = std::from_chars(checks, end, devices.checked_one_in);
+  if (fault == std::errc{} && stop == end) return {};
+  return fault_of("GD2FS_LOAD_CHECKS is " + quoted(checks), "one load in so many; 0: none");
 }
 
 void fill_tls(tls::Settings& tls) {
@@ -225,6 +254,7 @@ Result<ClientOptions> read_options(const xfer_gd2fs_options& options) {
   if (Error fault = fill_counts(options, out); !fault.message.empty()) return fault;
   if (Error fault = fill_transport(out); !fault.message.empty()) return fault;
   if (Error fault = fill_sockets(out.sockets); !fault.message.empty()) return fault;
+  if (Error fault = fill_devices(out.devices); !fault.message.empty()) return fault;
   if (Error fault = fill_token(out); !fault.message.empty()) return fault;
   fill_tls(out.tls);
   fill_rdma(out.rdma.ucx);

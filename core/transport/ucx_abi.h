@@ -74,6 +74,17 @@ struct MemoryParams {
   std::size_t length = 0;
 };
 
+inline constexpr std::uint64_t MEMORY_KIND = 1u << 2;
+inline constexpr int KIND_CUDA = 1;
+
+struct MemoryFacts {
+  std::uint64_t fields = 0;
+  void* address = nullptr;
+  std::size_t length = 0;
+  int kind = 0;
+  std::uint64_t unused[32] = {};
+};
+
 inline constexpr std::uint32_t REQUEST_CALLBACK = 1u << 1;
 inline constexpr std::uint32_t REQUEST_USER_DATA = 1u << 2;
 inline constexpr std::uint32_t REQUEST_FLAGS = 1u << 4;

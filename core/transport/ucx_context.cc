@@ -109,6 +109,9 @@ Result<MemoryRef> Context::register_memory(std::span<std::byte> bytes) {
   const auto* const first = static_cast<const std::byte*>(packed);
   memory->key_.assign(first, first + packed_bytes);
   calls.rkey_buffer_release(packed);
+  abi::MemoryFacts facts;
+  facts.fields = abi::MEMORY_KIND;
+  memory->is_device_ = calls.mem_query(handle, &facts) == abi::OK && facts.kind == abi::KIND_CUDA;
   return MemoryRef(std::move(memory));
 }
 

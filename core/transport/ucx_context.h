@@ -43,6 +43,8 @@ class Memory {
   std::span<const std::byte> key() const noexcept { return key_; }
   abi::Memory* handle() const noexcept { return handle_; }
   bool covers(std::span<const std::byte> part) const noexcept;
+  /// Memory of a GPU, as UCX sees it. One that was built without CUDA takes it for the host's.
+  bool is_device() const noexcept { return is_device_; }
 
  private:
   friend class Context;
@@ -53,6 +55,7 @@ class Memory {
   const std::span<std::byte> bytes_;
   abi::Memory* const handle_;
   std::vector<std::byte> key_;
+  bool is_device_ = false;
 };
 using MemoryRef = std::shared_ptr<const Memory>;
 

@@ -82,6 +82,7 @@ std::string find_all(void* library, Calls& calls) {
   symbols.find(calls.ep_flush_nbx, "ucp_ep_flush_nbx");
   symbols.find(calls.ep_rkey_unpack, "ucp_ep_rkey_unpack");
   symbols.find(calls.mem_map, "ucp_mem_map");
+  symbols.find(calls.mem_query, "ucp_mem_query");
   symbols.find(calls.mem_unmap, "ucp_mem_unmap");
   symbols.find(calls.rkey_pack, "ucp_rkey_pack");
   symbols.find(calls.rkey_buffer_release, "ucp_rkey_buffer_release");

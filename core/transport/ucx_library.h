@@ -34,6 +34,7 @@ struct Calls {
   abi::Request (*ep_flush_nbx)(abi::Endpoint*, const abi::RequestParam*);
   abi::Status (*ep_rkey_unpack)(abi::Endpoint*, const void*, abi::RemoteKey**);
   abi::Status (*mem_map)(abi::Context*, const abi::MemoryParams*, abi::Memory**);
+  abi::Status (*mem_query)(const abi::Memory*, abi::MemoryFacts*);
   abi::Status (*mem_unmap)(abi::Context*, abi::Memory*);
   abi::Status (*rkey_pack)(abi::Context*, abi::Memory*, void**, std::size_t*);
   void (*rkey_buffer_release)(void*);

@@ -183,7 +183,7 @@ class Client:
         token_file: str = "",
         tls: Mapping[str, object] = ...,
         rdma: Mapping[str, str] = ...,
-        bounce_bytes: int = ...,
+        devices: Mapping[str, int | bool] = ...,
     ) -> None: ...
     def get_pages(
         self,
@@ -348,8 +348,8 @@ class Client:
         """The map: epoch, provider, replicas, namespaces (bytes -> replicas), lease_ms, and nodes
         as (``NAME=ADDR:PORT[+ADDR:PORT...]``, boot, weight, state, left_by)."""
 
-    def counts(self) -> tuple[int, int, int, int, int]:
-        """hedged, hedges_won, bounced_in_bytes, bounced_out_bytes, bounce_faults"""
+    def counts(self) -> tuple[int, int, int, int, int, int, int, int, int]:
+        """As the fields of ``ClientCounts``, in their order."""
 
     def map(self) -> tuple[int, bytes, list[str]]:
         """epoch, hash of the list of nodes, the nodes as ``NAME=ADDR:PORT[+ADDR:PORT...]``"""
@@ -360,6 +360,7 @@ class Client:
         The caller keeps it mapped until it has been deregistered as often.
         """
 
+    def direct_lack(self, address: int, bytes: int) -> str: ...
     def deregister_memory(self, address: int, bytes: int) -> bool:
         """Returns once nobody reaches it any more; False: it was not registered."""
 

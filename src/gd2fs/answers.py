@@ -176,7 +176,12 @@ class ClientCounts:
         hedges_won: And answered by it.
         bounced_in_bytes: Copied to memory of GPUs, by way of the host's.
         bounced_out_bytes: Copied from there.
-        bounce_faults: Requests that failed for a copy.
+        bounce_faults: Requests that failed for a copy, or for what cards wrote and a GPU did not
+            see.
+        direct_in_bytes: Straight to memory of GPUs.
+        direct_out_bytes: Straight from there.
+        checked_bytes: Of those that came in: copied out again, and verified.
+        direct_refused: Requests that were to go straight, and bounced.
     """
 
     hedged: int
@@ -184,6 +189,10 @@ class ClientCounts:
     bounced_in_bytes: int = 0
     bounced_out_bytes: int = 0
     bounce_faults: int = 0
+    direct_in_bytes: int = 0
+    direct_out_bytes: int = 0
+    checked_bytes: int = 0
+    direct_refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -605,6 +605,8 @@ class Client:
         For pools that live long: it pins the memory, which takes its time. With ``auto`` nothing
         else moves by RDMA; with ``rdma`` other memory is registered for each call. Without RDMA
         this does nothing, and where it fails with ``auto``, bytes go through the streams as ever.
+        Memory of a GPU is reached straight from here on where cards do that; what they do not
+        reach bounces, and the log says why once.
 
         Args:
             buffer: Contiguous and writable, and kept by the client meanwhile; or ``(address,
@@ -773,7 +775,7 @@ def connect(config: ClientConfig) -> _core.Client:
         transport=config.transport,
         congestion=config.congestion,
         socket_buffer_bytes=config.socket_buffer_bytes,
-        bounce_bytes=config.bounce_bytes,
+        devices=config.devices.native(),
         rdma=config.rdma,
         **config.access.native(),
     )

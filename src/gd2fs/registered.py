@@ -21,11 +21,13 @@ class RegisteredMemory:
     """Of one client. Thread-safe."""
 
     def __init__(self, core: _core.Client, *, is_wanted: bool) -> None:
-        """``is_wanted``: what cannot be registered is an error; else it is told in the log."""
+        """``is_wanted``: memory of the host that cannot be registered is an error; else it is told
+        in the log, as is memory of a GPU that nothing reaches straight."""
         self._core = core
         self._is_wanted = is_wanted
         self._lock = threading.Lock()  # Guards: _held. Never held while registering.
         self._held: dict[tuple[int, int], list[Any]] = {}  # by where it is, once for each `add`
+        self._is_told = False  # why bytes of GPUs bounce
 
     def add(self, buffer: Target) -> None:
         """See ``Client.register``."""
@@ -33,12 +35,23 @@ class RegisteredMemory:
         try:
             self._core.register_memory(*place)
         except (InvalidRequest, Unavailable) as error:
-            if self._is_wanted or not place[1]:
+            is_device = bool(place[1]) and _core.is_device_memory(*place)
+            if is_device:
+                self._tell_why_it_bounces(str(error))
+            elif self._is_wanted or not place[1]:
                 raise
-            log.warning("its bytes go through the stream: %s", error)
+            else:
+                log.warning("its bytes go through the stream: %s", error)
             return
+        if lack := self._core.direct_lack(*place):
+            self._tell_why_it_bounces(lack)
         with self._lock:
             self._held.setdefault(place, []).append(holder)
+
+    def _tell_why_it_bounces(self, why: str) -> None:
+        if not self._is_told:
+            log.warning("bytes of GPUs pass through memory of the host: %s", why)
+        self._is_told = True
 
     def drop(self, buffer: Target) -> bool:
         """See ``Client.deregister``."""

@@ -27,7 +27,7 @@ class Fixture {
       : cluster_(2, 96 * MiB, {}, {}, Rung::memfd) {
     ClientOptions options = cluster_.options();
     options.transport = transport;
-    options.bounce_bytes = bounce_bytes;
+    options.devices.bounce_bytes = bounce_bytes;
     client_ = LocalCluster::client(options);
   }
   Client& operator*() { return *client_; }

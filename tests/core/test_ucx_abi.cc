@@ -48,6 +48,11 @@ static_assert(abi::MEMORY_LENGTH == UCP_MEM_MAP_PARAM_FIELD_LENGTH);
 static_assert(offsetof(abi::MemoryParams, address) == offsetof(ucp_mem_map_params_t, address));
 static_assert(offsetof(abi::MemoryParams, length) == offsetof(ucp_mem_map_params_t, length));
 
+static_assert(abi::MEMORY_KIND == UCP_MEM_ATTR_FIELD_MEM_TYPE);
+static_assert(abi::KIND_CUDA == UCS_MEMORY_TYPE_CUDA);
+static_assert(offsetof(abi::MemoryFacts, kind) == offsetof(ucp_mem_attr_t, mem_type));
+static_assert(sizeof(abi::MemoryFacts) >= sizeof(ucp_mem_attr_t));
+
 static_assert(abi::REQUEST_CALLBACK == UCP_OP_ATTR_FIELD_CALLBACK);
 static_assert(abi::REQUEST_USER_DATA == UCP_OP_ATTR_FIELD_USER_DATA);
 static_assert(abi::REQUEST_FLAGS == UCP_OP_ATTR_FIELD_FLAGS);

@@ -17,6 +17,7 @@ import pytest
 
 from gd2fs.config import client_config
 from gd2fs.errors import InvalidRequest
+from gd2fs.testing import LocalNodes
 
 SOURCE = Path(__file__).resolve().parents[1] / "core" / "cuda" / "fake_cuda.c"
 PROGRAM = Path(__file__).with_name("use_gpu.py")
@@ -54,6 +55,23 @@ def test_bytes_go_to_a_gpu_and_back(fake_cuda, three_nodes, way):
 
 
 @pytest.mark.slow
+def test_bytes_bounce_over_rdma_where_no_card_reaches_a_gpu(fake_cuda, libucp, monkeypatch):
+    monkeypatch.setenv("GD2FS_UCX", libucp)
+    monkeypatch.setenv("GD2FS_UCX_TLS", "tcp")
+    settings = {"use": "on", "library": libucp, "transports": "tcp"}
+    with LocalNodes(2, rdma=settings) as nodes:
+        ended = run(fake_cuda, nodes, "rdma")
+
+        assert ended.returncode == 0, ended.stderr
+        tallies = [server.tally()["transports"] for server in nodes.servers]
+
+    names = [name for name, *_ in tallies[0]]
+    by_rdma = [ways[names.index("rdma")] for ways in tallies]
+    moved = [sum(ways[at] for ways in by_rdma) for at in (1, 2)]  # in, out
+    assert min(moved) >= 3_000_001
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_bytes_go_to_the_gpu_of_this_machine_and_back(three_nodes, way):
     try:
@@ -71,11 +89,11 @@ def config_with(**environment: str):
 
 
 def test_the_pool_is_as_large_as_it_is_told():
-    assert config_with().bounce_bytes == 128 << 20
-    assert config_with(GD2FS_BOUNCE_SIZE="64M").bounce_bytes == 64 << 20
-    assert (
-        client_config("a", cluster="c", bounce_size="2MiB", environment={}).bounce_bytes == 2 << 20
-    )
+    given = client_config("a", cluster="c", bounce_size="2MiB", environment={})
+
+    assert config_with().devices.bounce_bytes == 128 << 20
+    assert config_with(GD2FS_BOUNCE_SIZE="64M").devices.bounce_bytes == 64 << 20
+    assert given.devices.bounce_bytes == 2 << 20
 
 
 @pytest.mark.parametrize(
@@ -86,6 +104,8 @@ def test_the_pool_is_as_large_as_it_is_told():
         {"GD2FS_BOUNCE_SIZE": "much"},
         {"GD2FS_LOAD_POLICY": "fast"},
         {"GD2FS_SAVE_POLICY": "rdma"},
+        {"GD2FS_LOAD_CHECKS": "-1"},
+        {"GD2FS_LOAD_CHECKS": "some"},
     ],
     ids=str,
 )
@@ -94,15 +114,33 @@ def test_what_cannot_be_is_refused(wrong):
         config_with(**wrong)
 
 
+def test_policies_are_as_the_environment_says():
+    told = config_with(
+        GD2FS_LOAD_POLICY="bounce", GD2FS_SAVE_POLICY="direct", GD2FS_LOAD_CHECKS="0"
+    )
+
+    assert (told.devices.load, told.devices.save) == ("bounce", "direct")
+    assert told.devices.native()["checked_one_in"] == 0
+    assert config_with().devices.native() == {
+        "bounce_bytes": 128 << 20,
+        "is_load_direct": True,
+        "is_save_direct": True,
+        "checked_one_in": 64,
+    }
+
+
 @pytest.mark.parametrize(
     ("environment", "warnings"),
     [
         ({}, 0),
-        ({"GD2FS_LOAD_POLICY": "bounce", "GD2FS_SAVE_POLICY": "bounce"}, 0),
-        ({"GD2FS_LOAD_POLICY": "direct", "GD2FS_SAVE_POLICY": "direct"}, 1),
+        ({"GD2FS_TRANSPORT": "tcp"}, 0),
+        ({"GD2FS_LOAD_POLICY": "direct"}, 0),
+        ({"GD2FS_LOAD_POLICY": "direct", "GD2FS_TRANSPORT": "tcp"}, 1),
+        ({"GD2FS_LOAD_POLICY": "direct", "GD2FS_DPADDR": "rdma://10.0.0.1"}, 0),
     ],
+    ids=str,
 )
-def test_direct_is_bounce_with_one_warning(caplog, environment, warnings):
+def test_a_policy_that_a_transport_cannot_keep_is_told(caplog, environment, warnings):
     with caplog.at_level(logging.WARNING):
         config_with(**environment)
 

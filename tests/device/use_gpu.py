@@ -1,12 +1,13 @@
 """What a program with memory of a GPU does: run by test_device_memory.py, one process for each way.
 
-usage: use_gpu.py LIBCUDA CP CLUSTER client|async|pygd2fs
+usage: use_gpu.py LIBCUDA CP CLUSTER client|async|pygd2fs|rdma
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import random
 import sys
 
@@ -75,6 +76,37 @@ async def use_async(library: str, cp: str, cluster: str) -> None:
     assert gpu.content(target) == value
 
 
+def use_rdma(library: str, cp: str, cluster: str) -> None:
+    """Without cards nothing reaches a GPU: its bytes bounce, between nodes and the pool by RDMA."""
+    gpu = Gpu(library)
+    told: list[str] = []
+    logging.getLogger("gd2fs").addHandler(Listener(told))
+    value = random.Random(4).randbytes(BYTES)
+    source, target = gpu.memory(value), gpu.memory(FILLING * BYTES)
+    with Client(cp, cluster=cluster, timeout_s=20, transport="rdma") as client:
+        client.register(source)
+        client.register(target)
+        client.put("/device/r", source)
+        assert client.read("/device/r", 0, target) == BYTES
+        assert gpu.content(target) == value
+        counts = client.counts()
+        assert (counts.bounced_in_bytes, counts.bounced_out_bytes) == (BYTES, BYTES)
+        assert (counts.direct_in_bytes, counts.direct_out_bytes) == (0, 0)
+        assert client.deregister(source) and client.deregister(target)
+    assert told == ["bytes of GPUs pass through memory of the host: no card moves the bytes"], told
+
+
+class Listener(logging.Handler):
+    """Appends what is told."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._told.append(record.getMessage())
+
+
 def use_pygd2fs(library: str, cp: str, cluster: str) -> None:
     gpu = Gpu(library)
     value = random.Random(3).randbytes(BYTES)
@@ -102,7 +134,7 @@ def main() -> None:
     if way == "async":
         asyncio.run(use_async(library, cp, cluster))
     else:
-        {"client": use_client, "pygd2fs": use_pygd2fs}[way](library, cp, cluster)
+        {"client": use_client, "pygd2fs": use_pygd2fs, "rdma": use_rdma}[way](library, cp, cluster)
 
 
 if __name__ == "__main__":

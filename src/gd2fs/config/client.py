@@ -11,7 +11,7 @@ from gd2fs.address import parse_cp, parse_dp, wants_rdma
 from gd2fs.config.access import Access, tls_of, token_of
 from gd2fs.config.affinity import near_device
 from gd2fs.config.cluster import check_cluster, cluster_name
-from gd2fs.config.device_memory import BOUNCE_BYTES, bounce_of, check_bounce, take_policies
+from gd2fs.config.device_memory import BY_DEFAULT, DeviceMemory, device_memory
 from gd2fs.config.numbers import check_count, count_in, number_in
 from gd2fs.config.rdma import native_rdma, ucx_of, ucx_tls_of
 from gd2fs.config.sockets import (
@@ -48,8 +48,7 @@ class ClientConfig:
         ucx_tls: Which of UCX's transports, as ``UCX_TLS``; empty: all that a fence can stop.
         congestion: How sockets share the network, by the kernel's name; empty is cubic, else reno.
         socket_buffer_bytes: Of each direction of a socket, 64 KiB to 256 MiB.
-        bounce_bytes: Pinned memory that bytes of GPUs pass through, 1 MiB to 64 GiB. Made for the
-            first of them.
+        devices: How bytes get to memory of GPUs and from it.
         token: What it shows to nodes; nobody's text has its secret.
         token_file: Instead of it, a file whose first token is shown, as it is at each connection.
         tls: Of streams over TCP. On when ``ca`` is given; ``cert`` and ``key`` are its own.
@@ -67,7 +66,7 @@ class ClientConfig:
     ucx_tls: str = ""
     congestion: str = ""
     socket_buffer_bytes: int = SOCKET_BUFFER_BYTES
-    bounce_bytes: int = BOUNCE_BYTES
+    devices: DeviceMemory = BY_DEFAULT
     token: Token | None = field(default=None, repr=False)
     token_file: str | None = None
     tls: Tls = NO_TLS
@@ -75,7 +74,6 @@ class ClientConfig:
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
         check_socket_buffer(self.socket_buffer_bytes)
-        check_bounce(self.bounce_bytes)
         self.tls.check_client()
         if self.transport not in TRANSPORTS:
             raise InvalidRequest(
@@ -126,7 +124,8 @@ def client_config(
     ``GD2FS_TOKEN``. An empty ``token`` is none, whatever the environment says.
     ``device`` and ``device_nics`` (``GD2FS_DEVICE``, ``GD2FS_DEVICE_NICS``) give the local
     addresses where neither ``dp`` nor ``GD2FS_DPADDR`` names some; ``GD2FS_BOUNCE_SIZE``,
-    ``GD2FS_LOAD_POLICY`` and ``GD2FS_SAVE_POLICY`` are about memory of GPUs.
+    ``GD2FS_LOAD_POLICY``, ``GD2FS_SAVE_POLICY`` and ``GD2FS_LOAD_CHECKS`` are about memory of
+    GPUs.
 
     Raises:
         InvalidRequest: Something is missing, or is not what it should be.
@@ -137,9 +136,9 @@ def client_config(
         raise InvalidRequest(
             "no node is named", hint="pass `--cp gd2fs://ADDR:PORT`, or set `GD2FS_CPADDR`"
         )
-    take_policies(environment)
     shown, shown_file = token_of(token, token_file, environment)
     dp = environment.get("GD2FS_DPADDR", "") if dp is None else dp
+    transport = _transport_of(transport, dp, environment)
     return ClientConfig(
         cp=parse_cp(cp),
         cluster=cluster_name(cluster, environment),
@@ -152,12 +151,12 @@ def client_config(
         if timeout_s is None
         else timeout_s,
         verify=verify,
-        transport=_transport_of(transport, dp, environment),
+        transport=transport,
         ucx=ucx_of(ucx, environment),
         ucx_tls=ucx_tls_of(ucx_tls, environment),
         congestion=congestion_of(congestion, environment),
         socket_buffer_bytes=socket_buffer_of(socket_buffer, environment),
-        bounce_bytes=bounce_of(bounce_size, environment),
+        devices=device_memory(bounce_size, transport, environment),
         token=shown,
         token_file=shown_file,
         tls=tls_of(environment=environment) if tls is None else tls,

@@ -31,6 +31,7 @@ typedef struct Step {
   const char *from;
   size_t bytes;
   int *reached;
+  int is_spoiled;
   struct Step *next;
 } Step;
 
@@ -42,7 +43,8 @@ static int pending, has_thread, is_initialized, is_strict;
 static int stays_us, is_held;
 static const char *failing;
 static int failing_after, failing_with;
-static long copies_in, copies_out, faults, in_flight_max;
+static long copies_in, copies_out, faults, in_flight_max, flushes;
+static int is_open, is_spoiling, ordering = 100;
 static _Thread_local int depth;
 static _Thread_local int is_known_thread;
 
@@ -67,6 +69,13 @@ void fake_cuda_fail(const char *call, int after, int status) {
 }
 /* Threads without a current context are told nothing about pointers. */
 void fake_cuda_strict(int strict) { is_strict = strict; }
+/* Memory that is allocated from here on may be touched by whoever has its address, as cards may. */
+void fake_cuda_open(int open) { is_open = open; }
+/* Whether the device sees by itself what cards write: 100; 0: once that is flushed; below: never. */
+void fake_cuda_order(int order) { ordering = order; }
+/* The first byte of what is copied out is another one. */
+void fake_cuda_spoil(int spoil) { is_spoiling = spoil; }
+long fake_cuda_flushes(void) { return flushes; }
 long fake_cuda_copies_in(void) { return copies_in; }
 long fake_cuda_copies_out(void) { return copies_out; }
 /* Calls that a real driver refuses, or that cost a copy more. */
@@ -114,6 +123,7 @@ static void *work(void *unused) {
     if (step->kind != MARK && stays_us != 0) usleep((unsigned)stays_us);
     pthread_mutex_lock(&mutex);
     if (step->kind == COPY) memcpy(step->to, step->from, step->bytes);
+    if (step->is_spoiled) *step->to ^= 1;
     if (step->kind == FILL) memset(step->to, 0, step->bytes);
     if (step->kind == MARK) *step->reached = 1;
     first = step->next;
@@ -151,7 +161,8 @@ static CUresult copy(const char *call, CUdeviceptr device, char *host, size_t by
   if (result == DONE) {
     char *shadow = range->shadow + ((uintptr_t)device - range->begin);
     ++*(is_in ? &copies_in : &copies_out);
-    enqueue((Step){COPY, is_in ? shadow : host, is_in ? host : shadow, bytes, NULL, NULL});
+    const int is_spoiled = is_spoiling && !is_in && bytes != 0;
+    enqueue((Step){COPY, is_in ? shadow : host, is_in ? host : shadow, bytes, NULL, is_spoiled, NULL});
   }
   pthread_mutex_unlock(&mutex);
   return result;
@@ -223,7 +234,7 @@ CUresult cuEventDestroy_v2(void *event) {
 CUresult cuEventRecord(void *event, void *stream) {
   (void)stream;
   pthread_mutex_lock(&mutex);
-  enqueue((Step){MARK, NULL, NULL, 0, event, NULL});
+  enqueue((Step){MARK, NULL, NULL, 0, event, 0, NULL});
   pthread_mutex_unlock(&mutex);
   return DONE;
 }
@@ -247,9 +258,22 @@ CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t count, void
   Range *range = range_of((uintptr_t)at, count);
   const int is_fit = depth > 0 && value == 0 && range != NULL && range->shadow != NULL;
   if (is_fit)
-    enqueue((Step){FILL, range->shadow + ((uintptr_t)at - range->begin), NULL, count, NULL, NULL});
+    enqueue((Step){FILL, range->shadow + ((uintptr_t)at - range->begin), NULL, count, NULL, 0, NULL});
   pthread_mutex_unlock(&mutex);
   return is_fit ? DONE : INVALID_VALUE;
+}
+/* 117: who can flush, 118: whether that is needed. */
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+  *value = attribute == 118 && ordering > 0 ? ordering : attribute == 117 && ordering == 0;
+  return device < DEVICES ? DONE : INVALID_VALUE;
+}
+CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
+  pthread_mutex_lock(&mutex);
+  CUresult result = passes("cuFlushGPUDirectRDMAWrites");
+  if (result == DONE && (target != 0 || scope != 100 || depth == 0)) result = INVALID_VALUE;
+  if (result == DONE) ++flushes;
+  pthread_mutex_unlock(&mutex);
+  return result;
 }
 CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
   (void)flags;
@@ -293,10 +317,11 @@ CUresult cuPointerGetAttributes(unsigned count, int *names, void **values, CUdev
 /* For tests, as for any program. */
 CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
   const size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
-  void *mapped = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int rights = is_open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void *mapped = mmap(NULL, whole, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   pthread_mutex_lock(&mutex);
   Range *range = new_range();
-  if (range != NULL) *range = (Range){(uintptr_t)mapped, bytes, malloc(whole), 0};
+  if (range != NULL) *range = (Range){(uintptr_t)mapped, bytes, is_open ? mapped : malloc(whole), 0};
   pthread_mutex_unlock(&mutex);
   *at = (CUdeviceptr)(uintptr_t)mapped;
   return range != NULL && mapped != MAP_FAILED ? DONE : INVALID_VALUE;
@@ -305,8 +330,8 @@ CUresult cuMemFree_v2(CUdeviceptr at) {
   pthread_mutex_lock(&mutex);
   Range *range = range_of((uintptr_t)at, 1);
   if (range != NULL) {
+    if (range->shadow != (char *)range->begin) free(range->shadow);
     munmap((void *)range->begin, (range->bytes + PAGE - 1) / PAGE * PAGE);
-    free(range->shadow);
     range->bytes = 0;
   }
   pthread_mutex_unlock(&mutex);

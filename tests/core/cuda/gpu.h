@@ -44,6 +44,10 @@ class Gpu {
   void (*slow)(int microseconds) = nullptr;
   void (*hold)(int held) = nullptr;
   void (*strict)(int strict) = nullptr;
+  void (*open)(int open) = nullptr;
+  void (*order)(int order) = nullptr;
+  void (*spoil)(int spoil) = nullptr;
+  long (*flushes)() = nullptr;
   long (*copies_in)() = nullptr;
   long (*copies_out)() = nullptr;
   long (*faults)() = nullptr;
@@ -62,6 +66,10 @@ class Gpu {
     find(slow, "fake_cuda_slow");
     find(hold, "fake_cuda_hold");
     find(strict, "fake_cuda_strict");
+    find(open, "fake_cuda_open");
+    find(order, "fake_cuda_order");
+    find(spoil, "fake_cuda_spoil");
+    find(flushes, "fake_cuda_flushes");
     find(copies_in, "fake_cuda_copies_in");
     find(copies_out, "fake_cuda_copies_out");
     find(faults, "fake_cuda_faults");
