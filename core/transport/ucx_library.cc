@@ -17,12 +17,13 @@ namespace {
 
 constexpr const char* SYSTEM_NAME = "libucp.so.0";
 constexpr const char* HINT =
-    "`pip install \"gd2fs[rdma]\"` brings one, or name the libucp of UCX 1.14 or newer in "
+    "`pip install \"gd2fs[rdma]\"` brings one, or name the libucp of UCX 1.16 or newer in "
     "GD2FS_UCX";
 constexpr std::size_t LINE_BYTES_MAX = 1024;
 constexpr unsigned MAJOR = 1;
-// Older ones end the process when a peer vanishes while they connect to it over TCP.
-constexpr unsigned MINOR_MIN = 14;
+// Older ones move bytes over TCP by messages that are answered: an answer that finds nobody, since
+// its peer has gone, ends the process.
+constexpr unsigned MINOR_MIN = 16;
 
 /// UCX takes the signals of crashes for itself when it is loaded. They are the process's own.
 class KeptSignals {

@@ -111,6 +111,18 @@ TEST_CASE("a library that is not there, or another one, is named with what helps
   CHECK(none.error().hint.find("gd2fs[rdma]") != std::string::npos);
 }
 
+TEST_CASE("the oldest UCX that is taken is 1.16") {
+  const auto fault_of = [](const char* minor) {
+    setenv("FAKE_UCP_MINOR", minor, 1);
+    auto opened = ucx::Library::open(GD2FS_FAKE_UCP);
+    return opened ? std::string() : opened.error().message;
+  };
+
+  CHECK(fault_of("16") == "");
+  CHECK(fault_of("23") == "");
+  CHECK(fault_of("15") == std::string(GD2FS_FAKE_UCP) + " is UCX 1.15.0; 1.16 or newer is needed");
+}
+
 TEST_CASE("the signals of crashes stay the process's own") {
   NEEDS_UCX();
   struct sigaction before {};

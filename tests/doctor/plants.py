@@ -241,7 +241,7 @@ def one_of_two_keys(machine: WellMachine) -> None:
 
 
 NO_UCX = Unavailable("UCX cannot be loaded: libucp.so.0: no such file", hint="")
-OLD_UCX = InvalidRequest("/usr/lib/libucp.so.0 is UCX 1.13.0; 1.14 or newer is needed", hint="")
+OLD_UCX = InvalidRequest("/usr/lib/libucp.so.0 is UCX 1.13.0; 1.16 or newer is needed", hint="")
 NO_CARDS = Ucx("/usr/lib/libucp.so.0", "1.22.0", knows_cards=False)
 THREE_TOKENS = "\n".join(f"a{number}.{'x' * 43}" for number in range(3))
 TENANT = '[tokens.a]\nsecret_file = "secret-of-a"\nrights = "{rights}"\nnamespaces = ["k"]'
