@@ -17,7 +17,7 @@ from gd2fs.config import NodeConfig
 from gd2fs.registered import RegisteredMemory
 from gd2fs.testing import LocalNodes
 from gd2fs.testing.cluster import Cluster
-from gd2fs.ucx import CARDS, libraries_in_wheels, library_of, load_ucx
+from gd2fs.ucx import CARDS, libraries_in_wheels, library_of, load_ucx, spare_process
 
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB >> 8)
@@ -80,6 +80,31 @@ def test_what_is_no_libucp_is_refused_with_a_hint(tmp_path):
         load_ucx(str(tmp_path / "libucp.so.0"))
 
     assert "gd2fs[rdma]" in caught.value.hint
+
+
+def test_ucx_spares_a_process_that_has_not_said_otherwise():
+    environ = {"UCX_MODULES": "all"}
+
+    spare_process(environ)
+
+    assert environ == {"UCX_MODULES": "all", "UCX_MEM_MMAP_HOOK_MODE": "none"}
+
+
+@pytest.mark.slow
+def test_a_node_whose_ucx_is_nixls_ends_as_it_should():
+    """Seen where the machine has libraries of cards too, as those with cards have."""
+    wheels = libraries_in_wheels(("nixl_cu12", "nixl_cu13"))
+    if not wheels:
+        pytest.skip("there is no wheel of NIXL")
+    words = ["serve", "--cluster", "c", "--listen", "127.0.0.1:0", "--memory", "64MiB"]
+    words += ["--rdma", "on", "--ucx", str(wheels[0]), "--ucx-tls", "tcp"]
+    node = subprocess.Popen(
+        [sys.executable, "-m", "gd2fs", *words], stdout=subprocess.PIPE, text=True
+    )
+
+    assert node.stdout is not None and "rdma=on" in node.stdout.readline()
+    node.terminate()
+    assert node.wait(30) == 0
 
 
 def test_a_node_with_rdma_needs_ucx(tmp_path):

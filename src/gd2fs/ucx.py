@@ -8,7 +8,7 @@ found by their folders; nothing of them is imported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,13 @@ WHEELS = {  # package: where its libucp is, seen from its folder
     "nixl_cu13": "../nixl_cu13.libs/libucp-*.so*",
 }
 MODULES = "ucx/libuct_ib.*"  # what drives cards, beside a libucp
+SPARING = {
+    # Else it changes the process's calls about memory, which nothing here needs.
+    "UCX_MEM_MMAP_HOOK_MODE": "none",
+    # The wheel of NIXL has libraries of cards of its own, but for EFA the machine's. Those bring
+    # the machine's others along, and with two of each the process crashes at its exit.
+    "UCX_MODULES": "^efa",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,15 @@ class Ucx:
 
     def __str__(self) -> str:
         return f"UCX {self.version}, {self.path}"
+
+
+def spare_process(environ: MutableMapping[str, str]) -> None:
+    """Set in ``environ`` what keeps UCX from harming the process; what is set already stays.
+
+    For a process of ours alone, before it loads UCX and has threads.
+    """
+    for name, value in SPARING.items():
+        environ.setdefault(name, value)
 
 
 def library_of(setting: str = "", *, cards: Path = CARDS) -> str:

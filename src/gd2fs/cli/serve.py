@@ -35,6 +35,7 @@ from gd2fs.membership.state import WEIGHT_DEFAULT
 from gd2fs.node import Node
 from gd2fs.nvme import nvme_facts
 from gd2fs.rules import RuleSet
+from gd2fs.ucx import spare_process
 
 RuleOption = Annotated[
     str | None,
@@ -330,9 +331,9 @@ def options_of(command: Callable[..., object]) -> dict[str, type]:
 
 
 def _run(config: NodeConfig) -> None:
-    # UCX would change the process's calls about memory, which nothing here needs. This process is
-    # ours and has no other threads yet; in an engine's nobody but the engine sets its environment.
-    os.environ.setdefault("UCX_MEM_MMAP_HOOK_MODE", "none")
+    # This process is ours and has no other threads yet; in an engine's nobody but the engine sets
+    # its environment.
+    spare_process(os.environ)
     signals = Signals()
     is_ended = signals.is_ended
     try:
