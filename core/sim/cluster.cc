@@ -85,6 +85,10 @@ Cluster::Found Cluster::find(Block block) {
   return found;
 }
 
+void Cluster::read(Block block) {
+  visit_owners(block, [&](std::uint32_t node) { return nodes_[node].cache.read(block); });
+}
+
 std::uint32_t Cluster::put(Block block, double now_s) {
   std::uint32_t copies = 0;
   visit_owners(block, [&](std::uint32_t at) {

@@ -55,7 +55,8 @@ class Cluster {
   };
   /// The first owner that has it.
   Found find(Block block);
-  void read(std::uint32_t node, Block block) { nodes_[node].cache.read(block); }
+  /// The first owner that has it, if any, lets it be read.
+  void read(Block block);
   /// Written to every owner that has not got it; how many those were.
   std::uint32_t put(Block block, double now_s);
   /// When all of a read would be here, as far as the nodes are concerned; and the same, done.

@@ -202,10 +202,7 @@ void Fleet::decline_store_hits(Request request) {
 void Fleet::use_store_hits(Request request) {
   if (read_.from.empty()) return;
   const auto prompt = trace_.prompt_of(request);
-  for (std::uint32_t at = found_[request]; at-- > 0;) {
-    const Cluster::Found there = store_->find(prompt[at]);
-    if (there.where != Where::nowhere) store_->read(there.node, prompt[at]);
-  }
+  for (std::uint32_t at = found_[request]; at-- > 0;) store_->read(prompt[at]);
 }
 
 void Fleet::count_found() {
@@ -227,8 +224,7 @@ void Fleet::answer_at_once(Request request, Instance& instance, double now_s) {
   const auto all = trace_.all_of(request);
   for (std::size_t at = all.size(); at-- > 0;) {
     const bool is_own = instance.device.has(all[at]) || instance.host.has(all[at]);
-    const Cluster::Found there = store_ ? store_->find(all[at]) : Cluster::Found{};
-    if (there.where != Where::nowhere && !is_own) store_->read(there.node, all[at]);
+    if (store_ && !is_own) store_->read(all[at]);
     keep(all.subspan(at, 1), instance, now_s);
   }
   end(request, now_s);

@@ -17,11 +17,17 @@ Where StoreNode::find(Block block) const noexcept {
   return at(slot).is_in_memory ? Where::memory : Where::disk;
 }
 
-void StoreNode::read(Block block) {
-  Entry& entry = at(table_.find(block));
-  if (entry.is_in_memory) return policy_->use(entry.hook, ++clock_);
-  HookList::unlink(entry.hook);  // first: making room may drop what is cold
-  into_memory(entry);
+bool StoreNode::read(Block block) {
+  const std::uint32_t slot = table_.find(block);
+  if (slot == NO_SLOT) return false;
+  Entry& entry = at(slot);
+  if (entry.is_in_memory) {
+    policy_->use(entry.hook, ++clock_);
+  } else {
+    HookList::unlink(entry.hook);  // first: making room may drop what is cold
+    into_memory(entry);
+  }
+  return true;
 }
 
 bool StoreNode::put(Block block) {

@@ -32,8 +32,8 @@ class StoreNode {
   StoreNode(PolicyKind policy, std::uint64_t memory_blocks, std::uint64_t disk_blocks);
 
   Where find(Block block) const noexcept;
-  /// A read: it is fresher, and in memory from here on. It is there.
-  void read(Block block);
+  /// A read: it is fresher, and in memory from here on. False: it is not there.
+  bool read(Block block);
   /// A write: nothing happens when it is there already. True: it came.
   bool put(Block block);
   /// The node has died.
