@@ -71,25 +71,45 @@ Request Engine::take_waiting() {
 
 void Engine::begin(const Waiting& prompt, double now_s, Histogram& gaps) {
   computing_ = prompt.request;
-  double took_s = rates_->compute_s(prompt.fresh, prompt.before);
-  chunks_ = 0;
+  compute_left_s_ = rates_->compute_s(prompt.fresh, prompt.before);
+  chunks_left_ = 0;
   if (rates_->chunk_tokens != 0 && !running_.empty()) {
-    chunks_ = std::ceil(static_cast<double>(prompt.fresh) / rates_->chunk_tokens);
-    took_s += chunks_ * pace_s();
-    gaps.add(took_s / chunks_, chunks_ * static_cast<double>(running_.size()));
+    chunks_left_ = std::ceil(static_cast<double>(prompt.fresh) / rates_->chunk_tokens);
   } else if (row_began_s_ < 0) {
     row_began_s_ = now_s;
     stalled_ = static_cast<double>(running_.size());
   }
+  compute_on(now_s, gaps);
+}
+
+/// As many chunks as there are until an answer is complete, or all of the prompt.
+void Engine::compute_on(double now_s, Histogram& gaps) {
+  const auto count = static_cast<double>(running_.size());
+  double took_s = compute_left_s_;
+  chunks_ = chunks_left_;
+  if (chunks_left_ > 0 && count > 0) {
+    const double until_end = whole_steps(running_.front().ends_at - steps_);
+    chunks_ = std::clamp(until_end, 1.0, chunks_left_);
+    took_s *= chunks_ / chunks_left_;
+    compute_left_s_ -= took_s;
+    took_s += chunks_ * pace_s();
+    gaps.add(took_s / chunks_, chunks_ * count);
+  }
+  chunks_left_ -= chunks_;
+  is_between_ = false;
   computed_s_ = now_s + took_s;
   since_s_ = now_s;
 }
 
 Request Engine::take_computed(double now_s) {
   if (computing_ == NO_REQUEST || now_s < computed_s_) return NO_REQUEST;
-  const Request request = std::exchange(computing_, NO_REQUEST);
+  if (is_between_) return NO_REQUEST;
   steps_ = whole_steps(steps_) + chunks_;
-  context_ += chunks_ * static_cast<double>(running_.size()) + trace_->input_tokens[request] + 1;
+  context_ += chunks_ * static_cast<double>(running_.size());
+  is_between_ = chunks_left_ > 0;
+  if (is_between_) return NO_REQUEST;
+  const Request request = std::exchange(computing_, NO_REQUEST);
+  context_ += trace_->input_tokens[request] + 1;
   promised_ += tokens_of(request);
   const double more = std::max(1u, trace_->output_tokens[request]) - 1.0;
   running_.push_back({steps_ + more, request});
@@ -99,7 +119,7 @@ Request Engine::take_computed(double now_s) {
 }
 
 Request Engine::take_finished() {
-  if (computing_ != NO_REQUEST || running_.empty()) return NO_REQUEST;
+  if ((computing_ != NO_REQUEST && !is_between_) || running_.empty()) return NO_REQUEST;
   if (running_.front().ends_at > steps_ + STEPS_EQUAL) return NO_REQUEST;
   const Request request = running_.front().request;
   std::pop_heap(running_.begin(), running_.end());
@@ -112,7 +132,8 @@ Request Engine::take_finished() {
 
 /// What a row of prompts cost those who waited for their next token: one gap of each is longer.
 void Engine::resume(double now_s, Histogram& gaps) {
-  if (row_began_s_ < 0) return;
+  if (is_between_) compute_on(now_s, gaps);
+  if (computing_ != NO_REQUEST || row_began_s_ < 0) return;
   if (!running_.empty()) {
     const double pace = pace_s();
     gaps.add(now_s - row_began_s_ + pace, stalled_);

@@ -45,7 +45,6 @@ class Engine {
   void wait(Request request) { waiting_.push_back(request); }
   /// When something will happen by itself; never: it has nothing to do.
   double next_s(double now_s) const noexcept;
-  bool is_computing() const noexcept { return computing_ != NO_REQUEST; }
   /// Up to now, everything that goes by itself.
   void advance(double now_s, Histogram& gaps);
 
@@ -57,7 +56,7 @@ class Engine {
   Request take_computed(double now_s);
   /// One whose answer is complete now, or NO_REQUEST.
   Request take_finished();
-  /// Nobody waits who may begin: tokens come again.
+  /// Nobody waits who may begin: tokens come again, or the next chunks of a prompt.
   void resume(double now_s, Histogram& gaps);
 
   std::uint32_t version = 0;  // of what it is expected to do next
@@ -70,6 +69,7 @@ class Engine {
     bool operator<(const Running& other) const noexcept { return ends_at > other.ends_at; }
   };
 
+  void compute_on(double now_s, Histogram& gaps);
   double pace_s() const noexcept;
   bool has_room() const noexcept;
   double tokens_of(Request request) const noexcept;
@@ -83,8 +83,11 @@ class Engine {
   double context_ = 0;            // tokens of all running
   double promised_ = 0;           // tokens that these may come to
   Request computing_ = NO_REQUEST;
-  double computed_s_ = 0;
-  double chunks_ = 0;
+  double computed_s_ = 0;   // up to the end of these chunks,
+  double chunks_ = 0;       // after which somebody's answer is complete, or the prompt computed
+  double chunks_left_ = 0;  // and those after them
+  double compute_left_s_ = 0;
+  bool is_between_ = false;  // chunks of one prompt
   // Of a row of prompts without a decoding step in between:
   double row_began_s_ = -1;
   double stalled_ = 0;               // requests that were decoded before

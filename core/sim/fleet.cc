@@ -244,7 +244,7 @@ void Fleet::settle(std::uint32_t at, double now_s) {
     if (!engine.may_begin()) break;
     begin(instance, now_s);
   }
-  if (!engine.is_computing()) engine.resume(now_s, gaps_);
+  engine.resume(now_s, gaps_);
   const double next_s = engine.next_s(now_s);
   if (next_s == instance.expected_s) return;
   instance.expected_s = next_s;

@@ -266,6 +266,21 @@ TEST_CASE("in chunks a prompt takes longer, and nobody waits for all of it") {
   CHECK(fleet.gaps().max_s() == doctest::Approx(0.35));
 }
 
+TEST_CASE("an answer that is complete does not wait for the chunks of somebody's prompt") {
+  MadeTrace made;
+  made.add(0, 100, 3);     // computed until 1, decodes until 1.1, and once more
+  made.add(1.05, 100, 1);  // with its first chunk that other step, then alone
+  sim::FleetOptions options;
+  options.engine = hundred_a_second();
+  options.engine.chunk_tokens = 25;
+  sim::Fleet fleet(options, made.view());
+
+  REQUIRE(fleet.run(2));
+  CHECK(fleet.done_s()[0] == doctest::Approx(1.45));
+  CHECK(fleet.first_token_s()[1] == doctest::Approx(1.15));
+  CHECK(fleet.gaps().mean_s() == doctest::Approx((0.1 + 0.35) / 2));
+}
+
 TEST_CASE("no more are decoded at once than may be") {
   MadeTrace made;
   for (int at = 0; at < 3; ++at) made.add(0, 10, 11);
