@@ -101,6 +101,7 @@ sim::FleetOptions fleet_of(const nb::dict& from) {
   fleet.engine = rates_of(get<nb::dict>(from, "engine"));
   fleet.device_blocks = blocks_of(from, "device_blocks");
   fleet.host_blocks = blocks_of(from, "host_blocks");
+  fleet.slots = get<std::uint32_t>(from, "slots");
   fleet.block_bytes = get<double>(from, "block_bytes");
   fleet.host_bytes_per_s = get<double>(from, "host_bytes_per_s");
   fleet.engine_bytes_per_s = get<double>(from, "engine_bytes_per_s");
@@ -138,6 +139,8 @@ sim::Trace trace_of(const nb::dict& arrays) {
   trace.session = array_of<std::uint32_t>(arrays, "session");
   trace.instance = array_of<std::int32_t>(arrays, "instance");
   trace.node = array_of<std::uint16_t>(arrays, "node");
+  trace.measured_first_s = array_of<double>(arrays, "measured_first_s");
+  trace.measured_done_s = array_of<double>(arrays, "measured_done_s");
   trace.node_count = get<std::uint32_t>(arrays, "node_count");
   trace.block_tokens = get<std::uint32_t>(arrays, "block_tokens");
   trace.block_count = get<std::uint32_t>(arrays, "block_count");
@@ -147,6 +150,8 @@ sim::Trace trace_of(const nb::dict& arrays) {
                         trace.prompt_blocks.size() == count && trace.session.size() == count &&
                         (trace.instance.empty() || trace.instance.size() == count) &&
                         (trace.node.empty() || trace.node.size() == count) &&
+                        (trace.measured_done_s.empty() || trace.measured_done_s.size() == count) &&
+                        trace.measured_first_s.size() == trace.measured_done_s.size() &&
                         trace.first_block.back() <= trace.blocks.size() && count < sim::NO_REQUEST;
   if (!is_whole) refuse("the arrays of a trace do not fit each other");
   for (std::size_t at = 0; at < count; ++at) {
@@ -230,7 +235,7 @@ nb::dict Simulation::counts() const {
   nb::list busy;
   for (const sim::Fleet::Instance& each : fleet_.instances()) {
     device += each.device.evicted();
-    host += each.host.evicted();
+    host += each.host.evicted() + each.slots.evicted();
     busy.append(each.engine.busy_s);
   }
   dict["device_evicted"] = device;

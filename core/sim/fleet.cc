@@ -23,13 +23,22 @@ Fleet::Fleet(const FleetOptions& options, const Trace& trace)
   settle_blocks();
   instances_.reserve(options.instances);
   for (std::uint32_t at = 0; at < options.instances; ++at) {
-    instances_.push_back({Engine(options_.engine, trace_), PrivateCache(options.device_blocks),
-                          PrivateCache(options.host_blocks), Link(options.engine_bytes_per_s),
-                          Link(options.engine_bytes_per_s), Link(options.host_bytes_per_s), -1});
+    const bool has_pages = options.slots == 0;
+    instances_.push_back({.engine = Engine(options_.engine, trace_),
+                          .device = PrivateCache(has_pages ? options.device_blocks : 0),
+                          .host = PrivateCache(has_pages ? options.host_blocks : 0),
+                          .slots = Slots(trace_, options.slots, options.host_blocks),
+                          .in = Link(options.engine_bytes_per_s),
+                          .out = Link(options.engine_bytes_per_s),
+                          .from_host = Link(options.host_bytes_per_s)});
   }
-  if (!options_.engine.is_instant()) {
+  if (!options_.engine.is_instant() || is_measured()) {
     first_token_s_.resize(trace.size());
     done_s_.resize(trace.size());
+  }
+  if (options_.slots != 0 && trace.size() != 0) {
+    const std::uint32_t sessions = *std::max_element(trace.session.begin(), trace.session.end());
+    last_done_.assign(std::size_t{sessions} + 1, NO_REQUEST);
   }
   if (options_.workers != 0) link_turns();
 }
@@ -93,6 +102,11 @@ void Fleet::step() {
       if (event.version != instances_[event.target].engine.version) return;
       instances_[event.target].expected_s = -1;
       return settle(event.target, event.at_s);
+    case Kind::slot: return fill_slots(instances_[event.target], event.at_s);
+    case Kind::first_token:
+      return on_computed(event.target, instances_[instance_of_[event.target]], event.at_s);
+    case Kind::done:
+      return on_finished(event.target, instances_[instance_of_[event.target]], event.at_s);
   }
 }
 
@@ -112,6 +126,7 @@ void Fleet::set_active(std::uint32_t count) {
   for (std::uint32_t at = count; at < active_; ++at) {
     instances_[at].device.clear();
     instances_[at].host.clear();
+    instances_[at].slots.clear();
   }
   active_ = count;
 }
@@ -138,14 +153,34 @@ void Fleet::arrive(Request request, double now_s) {
   const std::uint32_t at = balancer_.choose(trace_, request, active_);
   Instance& instance = instances_[at];
   instance_of_[request] = static_cast<std::uint16_t>(at);
-  look_up(request, instance);
+  if (!instance.slots.is_there()) return enter(request, instance, now_s);
+  instance.without_slot.push_back(request);
+  fill_slots(instance, now_s);
+}
+
+void Fleet::fill_slots(Instance& instance, double now_s) {
+  while (!instance.without_slot.empty() && instance.slots.has_idle()) {
+    const Request request = instance.without_slot.front();
+    instance.without_slot.pop_front();
+    enter(request, instance, now_s);
+  }
+}
+
+/// The engine has it now.
+void Fleet::enter(Request request, Instance& instance, double now_s) {
+  if (instance.slots.is_there()) {
+    take_slot(request, instance);
+  } else {
+    look_up(request, instance);
+  }
+  if (is_measured()) return answer_as_measured(request, now_s);
   if (options_.engine.is_instant()) return answer_at_once(request, instance, now_s);
   const double here_s = load(request, instance, now_s);
   use_store_hits(request);
   count_found();
   if (here_s > now_s) return expect(here_s, Kind::loaded, request);
   instance.engine.wait(request);
-  settle(at, now_s);
+  settle(instance_of_[request], now_s);
 }
 
 /// The leading run of its blocks that are somewhere, the nearest place first.
@@ -170,6 +205,39 @@ void Fleet::look_up(Request request, Instance& instance) {
   found_[request] = found;
 }
 
+/// What a slot has is of no use beyond what it has in common with the prompt. A conversation is
+/// stored as a whole, and found by its name.
+void Fleet::take_slot(Request request, Instance& instance) {
+  tiers_ = {};
+  read_.clear();
+  before_store_ = {};
+  if (store_ == nullptr) {
+    tiers_.device = found_[request] = instance.slots.take(request);
+    return;
+  }
+  const Request stored = stored_turn(request);
+  found_[request] = instance.slots.take_in_turn(request, stored);
+  if (stored == NO_REQUEST) {
+    tiers_.device = found_[request];
+    return;
+  }
+  for (const Block block : trace_.prompt_of(request).first(found_[request])) {
+    const Cluster::Found there = store_->find(block);
+    read_.add(there.node, there.where);
+  }
+}
+
+/// The turn before, if all that it has left is in the store; or else NO_REQUEST.
+Request Fleet::stored_turn(Request request) {
+  const Request before = last_done_[trace_.session[request]];
+  if (before == NO_REQUEST) return NO_REQUEST;
+  const auto blocks = trace_.all_of(before);
+  const bool is_whole = std::all_of(blocks.begin(), blocks.end(), [&](Block block) {
+    return store_->find(block).where != Where::nowhere;
+  });
+  return is_whole ? before : NO_REQUEST;
+}
+
 /// When all that was found is on the device. What takes too long is not found after all.
 double Fleet::load(Request request, Instance& instance, double now_s) {
   const double host_bytes = static_cast<double>(tiers_.host) * options_.block_bytes;
@@ -182,7 +250,8 @@ double Fleet::load(Request request, Instance& instance, double now_s) {
   const double took_s = there_s + options_.load_s - now_s;
   const double fresh = double{1} * blocks * trace_.block_tokens;
   const double before = double{1} * found_tokens(request);
-  if (options_.never_slower && took_s > options_.engine.compute_s(fresh, before - fresh)) {
+  const bool may_decline = options_.never_slower && options_.slots == 0;
+  if (may_decline && took_s > options_.engine.compute_s(fresh, before - fresh)) {
     decline_store_hits(request);
     return host_s;
   }
@@ -227,7 +296,18 @@ void Fleet::answer_at_once(Request request, Instance& instance, double now_s) {
     if (store_ && !is_own) store_->read(all[at]);
     keep(all.subspan(at, 1), instance, now_s);
   }
+  leave(request, instance, now_s);
   end(request, now_s);
+}
+
+/// At the times of somebody's measurement, whatever engines could do.
+void Fleet::answer_as_measured(Request request, double now_s) {
+  use_store_hits(request);
+  count_found();
+  const double arrived_at_s = arrived_s(request);
+  expect(std::max(now_s, arrived_at_s + trace_.measured_first_s[request]), Kind::first_token,
+         request);
+  expect(std::max(now_s, arrived_at_s + trace_.measured_done_s[request]), Kind::done, request);
 }
 
 void Fleet::settle(std::uint32_t at, double now_s) {
@@ -282,7 +362,16 @@ void Fleet::on_computed(Request request, Instance& instance, double now_s) {
 void Fleet::on_finished(Request request, Instance& instance, double now_s) {
   done_s_[request] = static_cast<float>(now_s - arrived_s(request));
   keep(trace_.all_of(request).subspan(trace_.prompt_blocks[request]), instance, now_s);
+  leave(request, instance, now_s);
   end(request, now_s);
+}
+
+/// The slot is for the next one.
+void Fleet::leave(Request request, Instance& instance, double now_s) {
+  if (!instance.slots.is_there()) return;
+  instance.slots.give(request, now_s);
+  last_done_[trace_.session[request]] = request;
+  if (!instance.without_slot.empty()) expect(now_s, Kind::slot, instance_of_[request]);
 }
 
 /// From the last to the first, so that a prefix is fresher than what follows it.

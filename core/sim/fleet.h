@@ -14,6 +14,7 @@
 #include "engine.h"
 #include "link.h"
 #include "private_cache.h"
+#include "slots.h"
 #include "trace.h"
 
 namespace gd2fs::sim {
@@ -25,6 +26,7 @@ struct FleetOptions {
   EngineRates engine;
   std::uint64_t device_blocks = 0;  // of each instance: on its device,
   std::uint64_t host_blocks = 0;    // and in its own host memory
+  std::uint32_t slots = 0;          // of each, that have whole prompts; 0: it has pages
   double block_bytes = 0;
   double host_bytes_per_s = 0;    // from host memory to the device
   double engine_bytes_per_s = 0;  // of an instance's NICs, in each direction
@@ -75,9 +77,11 @@ class Fleet {
 
   struct Instance {
     Engine engine;
-    PrivateCache device, host;
+    PrivateCache device, host;  // of an engine with pages
+    Slots slots;                // of one without
+    std::deque<Request> without_slot{};
     Link in, out, from_host;
-    double expected_s;  // when its engine will do something by itself
+    double expected_s = -1;  // when its engine will do something by itself
   };
   const FleetCounts& counts() const noexcept { return counts_; }
   const std::vector<Instance>& instances() const noexcept { return instances_; }
@@ -92,7 +96,7 @@ class Fleet {
   std::size_t answered() const noexcept { return answered_; }
 
  private:
-  enum class Kind : std::uint8_t { arrival, loaded, engine };
+  enum class Kind : std::uint8_t { arrival, loaded, engine, slot, first_token, done };
   struct Event {
     double at_s;
     std::uint64_t number;  // of equal times, the first one made comes first
@@ -110,18 +114,25 @@ class Fleet {
   void apply_changes(double now_s);
   void set_active(std::uint32_t count);
   void arrive(Request request, double now_s);
+  void enter(Request request, Instance& instance, double now_s);
+  void fill_slots(Instance& instance, double now_s);
   void look_up(Request request, Instance& instance);
+  void take_slot(Request request, Instance& instance);
+  Request stored_turn(Request request);
   double load(Request request, Instance& instance, double now_s);
   void decline_store_hits(Request request);
   void use_store_hits(Request request);
   void count_found();
   void answer_at_once(Request request, Instance& instance, double now_s);
+  void answer_as_measured(Request request, double now_s);
   void settle(std::uint32_t at, double now_s);
   void begin(Instance& instance, double now_s);
   void on_computed(Request request, Instance& instance, double now_s);
   void on_finished(Request request, Instance& instance, double now_s);
   void keep(std::span<const Block> blocks, Instance& instance, double now_s);
+  void leave(Request request, Instance& instance, double now_s);
   void end(Request request, double now_s);
+  bool is_measured() const noexcept { return !trace_.measured_done_s.empty(); }
   double arrived_s(Request request) const noexcept;
   std::uint32_t found_tokens(Request request) const noexcept;
   Bin& bin(double now_s);
@@ -140,6 +151,7 @@ class Fleet {
   std::vector<Request> next_turn_;  // of the same conversation; with workers
   std::deque<Request> ready_;       // likewise: turns that may be asked
   std::vector<double> arrived_;     // likewise
+  std::vector<Request> last_done_;  // of each conversation, where engines have slots
 
   // Of the request that is looked up.
   Tiers tiers_;

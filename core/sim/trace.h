@@ -21,7 +21,10 @@ struct Trace {
   std::span<const std::uint32_t> session;  // the same number: the same conversation
   std::span<const std::int32_t> instance;  // that shall have it; empty: the balancer decides
   std::span<const std::uint16_t> node;     // that was asked for its blocks; empty: not known
-  std::uint32_t node_count = 0;            // of these
+  // When its first token and its end came, since it arrived, as somebody has measured them; empty:
+  // the engines' rates say so.
+  std::span<const double> measured_first_s, measured_done_s;
+  std::uint32_t node_count = 0;  // of these
   std::uint32_t block_tokens = 1;
   std::uint32_t block_count = 0;  // how many different ones: every number is below
 

@@ -1,13 +1,21 @@
 """Measures: the figures follow from the turns by arithmetic."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from bench.outcomes import played
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gd2fs.bench.measures import agreement, arm_of, percentile, ratios_of
+from gd2fs.bench.measures import (
+    agreement,
+    arm_of,
+    beginnings_of,
+    percentile,
+    ratios_of,
+    requests_of,
+)
 
 
 def arm(*turns):
@@ -87,3 +95,29 @@ def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(values, perc
 
     assert sum(value <= found for value in values) >= wanted
     assert sum(value < found for value in values) < wanted
+
+
+def test_a_session_is_told_of_as_the_earlier_one_that_begins_most_like_it():
+    turns = [played(session, 0, ttft_s=1, reused=0) for session in range(4)]
+    prompts = [(1, 2, 3, 4), (1, 2, 9), (5, 6), (1, 2, 9, 7)]
+    turns = [
+        replace(each, turn=replace(each.turn, prompt=prompt))
+        for each, prompt in zip(turns, prompts, strict=True)
+    ]
+
+    assert beginnings_of(turns) == [
+        {"session": 1, "as_session": 0, "tokens": 2},
+        {"session": 3, "as_session": 1, "tokens": 3},
+    ]
+
+
+def test_a_request_tells_how_much_of_its_answer_is_the_scripts():
+    told = requests_of(
+        [
+            played(0, 0, ttft_s=1.0, reused=0, answer=(1, 2, 3)),
+            played(0, 1, ttft_s=1.0, reused=0, answer=(1, 5, 3)),
+        ]
+    )
+
+    assert [each["agreeing_tokens"] for each in told] == [3, 1]
+    assert [each["last_step_s"] for each in told] == pytest.approx([1.1, 1.1])

@@ -346,6 +346,101 @@ TEST_CASE("an instance that leaves takes its private cache along") {
   CHECK(fleet.found_blocks() == std::vector<std::uint32_t>{0, 0, 1, 1, 1, 0});
 }
 
+/// One a second. Blocks below a hundred are what all of them begin with.
+MadeTrace prompts_of_sessions(std::initializer_list<std::vector<Block>> prompts) {
+  MadeTrace made;
+  for (const auto& prompt : prompts) {
+    made.add(static_cast<double>(made.arrives.size()), 100, 1, prompt);
+  }
+  return made;
+}
+
+TEST_CASE("of idle slots the one is taken that has most of a prompt, or that is idle for longest") {
+  const MadeTrace made = prompts_of_sessions({{0, 100, 101, 102},
+                                              {0, 200, 201, 202},
+                                              {0, 100, 101, 102, 103},
+                                              {300, 301, 302, 303},
+                                              {400, 401, 402, 403},
+                                              {400, 401, 402, 403}});
+  const sim::Trace trace = made.view();
+  sim::Slots slots(trace, 2, 0);
+
+  CHECK(slots.take(0) == 0);
+  CHECK(slots.take(1) == 0);  // the other slot: that one is busy, whatever it has
+  CHECK_FALSE(slots.has_idle());
+  slots.give(1, 1);
+  slots.give(0, 2);
+  CHECK(slots.take(2) == 4);  // of its own conversation, not what all begin with
+  slots.give(2, 3);
+  CHECK(slots.take(3) == 0);  // that of 1, which is idle for longest
+  slots.give(3, 4);
+  CHECK(slots.take(4) == 0);  // that of 2
+  CHECK(slots.take(5) == 0);  // 4 is not complete yet
+}
+
+TEST_CASE("what gives way in a slot is found in host memory, until that is full") {
+  const MadeTrace made = prompts_of_sessions(
+      {{100, 101, 102}, {200, 201, 202}, {100, 101, 102, 103}, {300, 301, 302}, {200, 201, 202}});
+  const sim::Trace trace = made.view();
+  for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{6}, std::uint64_t{100}}) {
+    sim::Slots slots(trace, 1, room);
+    std::vector<std::uint32_t> found;
+    for (sim::Request request = 0; request < trace.size(); ++request) {
+      found.push_back(slots.take(request));
+      slots.give(request, request + 1);
+    }
+
+    CHECK(found[2] == (room == 0 ? 0 : 3));
+    CHECK(found[4] == (room == 100 ? 3 : 0));
+    CHECK(slots.evicted() == (room == 6 ? 2 : 0));
+  }
+}
+
+TEST_CASE("a slot that is given in turn has what was restored into it, or what it had before") {
+  const MadeTrace made =
+      prompts_of_sessions({{0, 100, 101}, {0, 200, 201}, {0, 300, 301}, {0, 100, 101, 102}});
+  const sim::Trace trace = made.view();
+  sim::Slots slots(trace, 2, 0);
+  for (sim::Request request = 0; request < 2; ++request) {
+    CHECK(slots.take_in_turn(request, sim::NO_REQUEST) == 0);
+    slots.give(request, request);
+  }
+
+  CHECK(slots.take_in_turn(2, sim::NO_REQUEST) == 1);  // the beginning that 0 has left there
+  CHECK(slots.take_in_turn(3, 0) == 3);
+}
+
+TEST_CASE("without an idle slot a request waits, and all that end with a step give back theirs") {
+  MadeTrace made = prompts_of_sessions({{100, 101}, {200, 201}, {200, 201, 202}});
+  const std::vector<double> first{1, 1, 5}, done{4, 3, 6};  // 1 and 0 both end at 4
+  sim::Trace trace = made.view();
+  trace.measured_first_s = first;
+  trace.measured_done_s = done;
+  sim::FleetOptions options;
+  options.slots = 2;
+  sim::Fleet fleet(options, trace);
+
+  REQUIRE(fleet.run(3));
+  CHECK(fleet.found_blocks() == std::vector<std::uint32_t>{0, 0, 2});
+  CHECK(fleet.first_token_s()[2] == doctest::Approx(5));
+  CHECK(fleet.counts().ended_s == doctest::Approx(8));
+}
+
+TEST_CASE("conversations of engines with slots are stored as a whole, and found by their names") {
+  MadeTrace made =
+      prompts_of_sessions({{0, 100, 101, 102}, {0, 200, 201}, {0, 100, 101, 102, 103}});
+  made.session = {0, 1, 0};
+  sim::FleetOptions options;
+  options.slots = 1;
+  options.instances = 3;
+  options.store = cluster_of(1);
+  sim::Fleet fleet(options, made.view());
+
+  REQUIRE(fleet.run(3));
+  CHECK(fleet.found_blocks() == std::vector<std::uint32_t>{0, 0, 4});  // 1 has no use of 0's
+  CHECK(fleet.counts().found.memory == 4);
+}
+
 TEST_CASE("with workers the next turn is asked when another was answered") {
   MadeTrace made;
   for (int at = 0; at < 4; ++at) made.add(0, 100, 11);

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from gd2fs.cli import main
-from gd2fs.sim.calibration import Request, Run, calibrate, trace_of
+from gd2fs.sim.calibration import Beginning, Request, Run, calibrate, found_in, read_run, trace_of
 from gd2fs.sim.engine import Rates, engine_of
 from gd2fs.sim.fleet import UNLIMITED, Fleet, Store
 from gd2fs.sim.playing import play
 
 RATES = Rates(token_s=2e-3, prompt_s=0.02, step_s=0.03, step_request_s=0.004, requests_max=2)
 WORKLOAD = {"concurrency": 3, "slots": 2, "instances": 2}
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "data").glob("topology-*.json"))
 
 
 def measured(*, is_shared: bool) -> list[Request]:
@@ -78,3 +84,68 @@ def test_rates_that_were_found_are_an_engine(run, tmp_path, capsys):
 
     assert engine_of(str(rates)).requests_max == 2
     assert "simulated/measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arm", ["A", "B"])
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_every_prompt_of_a_recorded_run_finds_what_it_found_in_llama_cpp(path, arm):
+    found = found_in(read_run(path), arm)
+
+    assert found.simulated == found.measured
+    assert sum(found.measured) > 0
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_an_engine_with_pages_would_have_found_something_else(path):
+    run = read_run(path)
+    run.engine["name"] = "an engine with pages"
+
+    found = found_in(run, "A")
+
+    assert found.simulated != found.measured
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_without_the_common_beginnings_something_is_missing(path):
+    run = read_run(path)
+    run.beginnings = []
+
+    found = found_in(run, "A")
+
+    assert sum(found.simulated) < sum(found.measured)
+
+
+def test_sessions_have_the_blocks_in_common_with_which_they_begin():
+    asked = [Request(session, 0, 0, 10, 5, 0, 1.0, 1.0) for session in range(3)]
+    alike = [Beginning(1, 0, 4), Beginning(2, 1, 8)]
+
+    trace = trace_of(asked, 2, alike)
+
+    rows = [trace.blocks[7 * at : 7 * at + 7].tolist() for at in range(3)]
+    assert [len(set(rows[0]) & set(rows[1])), len(set(rows[0]) & set(rows[2]))] == [2, 2]
+    assert rows[1][:4] == rows[2][:4]
+    assert not set(rows[1][4:]) & set(rows[2][4:])
+
+
+def test_nobody_goes_on_with_an_answer_that_is_not_the_scripts():
+    first = Request(0, 0, 0, 10, 6, 0, 1.0, 1.0, agreeing_tokens=2)
+    second = Request(0, 1, 0, 20, 6, 0, 1.0, 1.0)
+
+    trace = trace_of([first, second], 1)
+
+    own, other = (set(trace.blocks[a:b].tolist()) for a, b in ((0, 15), (15, 40)))
+    assert len(own & other) == 12
+
+
+def test_slots_of_a_conversation_are_found_again_in_host_memory():
+    asked = [Request(at % 3, at // 3, 0, 40 + 20 * (at // 3), 4, 0, 1.0, 1.0) for at in range(6)]
+    for at, request in enumerate(asked):
+        request.sent_s = float(at)
+    trace = replace(trace_of(asked, 1), arrives_s=np.arange(6.0))
+
+    def found(host_blocks: int) -> list[int]:
+        fleet = Fleet(engine=Rates(slots=2), host_blocks=host_blocks)
+        return play(trace, fleet).found_blocks.tolist()
+
+    assert found(0) == [0, 0, 0, 0, 0, 0]
+    assert found(UNLIMITED) == [0, 0, 0, 43, 43, 43]

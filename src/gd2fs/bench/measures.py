@@ -123,15 +123,46 @@ def requests_of(played: Sequence[Played]) -> list[dict[str, Any]]:
             "instance": each.instance,
             "prompt_tokens": each.answer.reused_tokens + each.answer.computed_tokens,
             "answer_tokens": len(each.answer.token_s),
+            "agreeing_tokens": _agreeing_tokens(each),
             "history_tokens": each.turn.history_tokens,
             "reused_tokens": each.answer.reused_tokens,
             "sent_s": each.answer.sent_s - start,
             "ttft_s": each.answer.ttft_s,
+            "last_step_s": each.answer.token_s[-2:][0] - each.answer.sent_s,
             "last_token_s": each.answer.token_s[-1] - each.answer.sent_s,
             "end_s": each.answer.end_s - each.answer.sent_s,
         }
         for each in played
     ]
+
+
+def beginnings_of(played: Sequence[Played]) -> list[dict[str, int]]:
+    """Which sessions of the script begin as an earlier one does, and with how many ``tokens``.
+
+    ``as_session`` is the one of them that has most in common with it.
+    """
+    last = {each.turn.session: each.turn for each in sorted(played, key=lambda p: p.turn.index)}
+    whole = {session: (*turn.prompt, *turn.answer) for session, turn in sorted(last.items())}
+    found = []
+    for session, tokens in whole.items():
+        earlier = [other for other in whole if other < session]
+        alike = {other: _in_common(tokens, whole[other]) for other in earlier}
+        most = max(alike, key=lambda other: alike[other], default=session)
+        if alike.get(most):
+            found.append({"session": session, "as_session": most, "tokens": alike[most]})
+    return found
+
+
+def _agreeing_tokens(played: Played) -> int:
+    """With how many tokens of the script's the answer begins."""
+    if played.agrees:
+        return len(played.answer.token_s)
+    return _in_common(played.answer.tokens, played.turn.answer)
+
+
+def _in_common(one: Sequence[Any], other: Sequence[Any]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -31,7 +31,7 @@ from gd2fs.bench.kill import Kill, NodeKill, play_and_kill
 from gd2fs.bench.llama_asker import LlamaAsker
 from gd2fs.bench.load import Played, play
 from gd2fs.bench.machine import machine_facts, usable_cores
-from gd2fs.bench.measures import Arm, Pair, agreement, arm_of, ratios_of, requests_of
+from gd2fs.bench.measures import Arm, Pair, agreement, arm_of, beginnings_of, ratios_of, requests_of
 from gd2fs.bench.node_kill import (
     check_replicated_store,
     options_of,
@@ -85,6 +85,7 @@ class Outcome:
                 "A": requests_of(self.played_before),
                 "B": requests_of(self.played_after),
             },
+            "beginnings": beginnings_of(self.played_before),
         }
         kills = {"kill": self.kill, "node_kill": self.node_kill}
         return result | {name: asdict(kill) for name, kill in kills.items() if kill}

@@ -18,6 +18,13 @@ from gd2fs.plan.geometry import Geometry
 from gd2fs.plan.models import KNOWN
 
 COUNT_MAX = (1 << 31) - 1  # of anything that an engine has
+SLOTS_MAX = 1 << 16  # all of them are looked at for each request
+MOST = {
+    "chunk_tokens": COUNT_MAX,
+    "requests_max": COUNT_MAX,
+    "tokens_max": COUNT_MAX,
+    "slots": SLOTS_MAX,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,8 @@ class Rates:
             alone, ahead of decoding.
         requests_max: Decoded at the same time; 0: engines take no time at all.
         tokens_max: Of the prompts and answers of these; 0: any number.
+        slots: That have whole prompts, as those of llama.cpp's server: each keeps what it computed
+            last, and a request waits until one is idle; 0: the cache is made of pages.
         token_bytes: Of KV cache; 0: nothing is known of bytes, and moving them takes no time.
     """
 
@@ -47,16 +56,17 @@ class Rates:
     chunk_tokens: int = 0
     requests_max: int = 0
     tokens_max: int = 0
+    slots: int = 0
     token_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value >= 0):
                 raise InvalidRequest(f"`{name}` of an engine is {value:g}", hint="give 0 or more")
-        for name in ("chunk_tokens", "requests_max", "tokens_max"):
-            if getattr(self, name) > COUNT_MAX:
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
                 raise InvalidRequest(
-                    f"`{name}` of an engine is {getattr(self, name)}", hint=f"{COUNT_MAX} at most"
+                    f"`{name}` of an engine is {getattr(self, name)}", hint=f"{most} at most"
                 )
         if self.requests_max and not (self.token_s or self.prompt_s):
             raise InvalidRequest(
@@ -75,7 +85,7 @@ class Rates:
     def for_core(self) -> dict[str, Any]:
         """As the core takes them."""
         rates = asdict(self)
-        del rates["token_bytes"]
+        del rates["token_bytes"], rates["slots"]
         return rates
 
 

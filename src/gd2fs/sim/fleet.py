@@ -77,7 +77,8 @@ class Fleet:
         instances: How many engines.
         balancer: Which of them gets a request, one of ``BALANCERS``.
         engine: What each can do.
-        device_blocks: Cache of each on its device; 0: none, ``UNLIMITED``.
+        device_blocks: Cache of each on its device; 0: none, ``UNLIMITED``. Where engines have
+            slots, their device has what those have, and nothing else.
         host_blocks: Likewise in its own host memory.
         store: The cluster; None: private caches only.
         host_bytes_per_s: From host memory to the device.
@@ -121,6 +122,7 @@ class Fleet:
             "balancer": self.balancer,
             "seed": self.seed,
             "engine": self.engine.for_core(),
+            "slots": self.engine.slots,
             "device_blocks": self.device_blocks,
             "host_blocks": self.host_blocks,
             "block_bytes": block_tokens * self.engine.token_bytes,

@@ -30,6 +30,10 @@ def _no_choices() -> Choices:
     return np.empty(0, np.int32)
 
 
+def _no_times() -> Floats:
+    return np.empty(0, np.float64)
+
+
 def _no_nodes() -> Nodes:
     return np.empty(0, np.uint16)
 
@@ -50,6 +54,8 @@ class Trace:
         session: Equal numbers are one conversation.
         instance: That shall answer it; empty: a balancer decides.
         node: That has its blocks, in a cluster of ``node_count``; empty: not known.
+        measured_first_s, measured_done_s: When its first token and its end came, since it arrived,
+            as they were measured; empty: the engines' rates say so.
     """
 
     name: str
@@ -65,6 +71,8 @@ class Trace:
     instance: Choices = field(default_factory=_no_choices)
     node: Nodes = field(default_factory=_no_nodes)
     node_count: int = 0
+    measured_first_s: Floats = field(default_factory=_no_times)
+    measured_done_s: Floats = field(default_factory=_no_times)
 
     @property
     def requests(self) -> int:
@@ -96,6 +104,8 @@ class Trace:
             "instance": self.instance,
             "node": self.node,
             "node_count": self.node_count,
+            "measured_first_s": self.measured_first_s,
+            "measured_done_s": self.measured_done_s,
         }
 
     def facts(self) -> dict[str, Any]:
