@@ -1,5 +1,5 @@
-// Slots: what an engine keeps that has no pages, as llama.cpp's server: each slot has the prompt and
-// the answer that it computed last. Whole ones that give way go to host memory.
+// Slots: what an engine keeps that has no pages, as llama.cpp's server: each slot has the prompt
+// and the answer that it computed last. Whole ones that give way go to host memory.
 #pragma once
 
 #include <cstdint>
