@@ -103,7 +103,8 @@ sanitize-%: $(STAMPS)/tools
 	cmake -S . -B build/sanitize-$* -G Ninja -DCMAKE_BUILD_TYPE=Release -DGD2FS_BINDINGS=OFF \
 		-DGD2FS_TESTS=ON -DGD2FS_SANITIZE=$* > /dev/null
 	cmake --build build/sanitize-$* -j $(JOBS)
-	UBSAN_OPTIONS=print_stacktrace=1 $(FIXED_ADDRESSES) \
+	UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/core/ucx/leaks.supp \
+		$(FIXED_ADDRESSES) \
 		ctest --test-dir build/sanitize-$* --output-on-failure --timeout 300
 
 fuzz: $(STAMPS)/tools ## throw random bytes at frames, greetings and records of TLS, each for FUZZ_SECONDS
