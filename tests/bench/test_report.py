@@ -12,6 +12,7 @@ from gd2fs.bench.report import print_report, remarks_of
 ARM_FIELDS = {"requests_per_s", "ttft_s", "tpot_s", "hit_rate", "prefill_tokens", "cache_bytes"}
 FIELDS = {
     "arms",
+    "beginnings",
     "ratios",
     "texts_agree",
     "texts_agree_arms",
