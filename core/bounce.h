@@ -53,8 +53,8 @@ class Bouncer {
 
   /// Has this process loaded a driver? Else no memory is a GPU's. Any thread.
   bool is_awake() { return has_driver_.load(std::memory_order_acquire) || driver() != nullptr; }
-  /// nullptr: all of its memory is the host's. `has_transfers`: does its node move bytes by transfers?
-  /// Any thread.
+  /// nullptr: all of its memory is the host's. `has_transfers`: does its node move bytes by
+  /// transfers? Any thread.
   JobRef take(const RpcRef& rpc, std::size_t node, const std::function<bool()>& has_transfers);
   /// What the request has to call when it has ended, instead of `done`.
   std::function<void()> then(const JobRef& job, std::function<void()> done);

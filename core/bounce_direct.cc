@@ -1,4 +1,5 @@
-// Requests that cards carry straight to a GPU's memory and from it: which they are, and how they end.
+// Requests that cards carry straight to memory of a GPU and from it: which they are, and how they
+// end.
 #include <algorithm>
 #include <utility>
 

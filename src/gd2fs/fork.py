@@ -38,7 +38,7 @@ class AbandonedClient(_core.Client):
     get_pages = put_pages = exists = drop_pages = list_pages = _refuse
     create = write = put = append = read = stat = truncate = unlink = list_files = _refuse
     view_page = view_file = _refuse
-    register_memory = deregister_memory = _refuse
+    register_memory = deregister_memory = direct_lack = _refuse
     advise_memory = advise_pages = sync_file = sync_pages = ask_nodes = _refuse
     advise = clear = ping = drain = fileno = finished = counts = map = cluster = _refuse
 

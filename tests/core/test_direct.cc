@@ -1,5 +1,5 @@
-// Straight to memory of a GPU and from it. UCX's tcp and shared memory stand in for a card: the fake
-// GPU's memory is open to them, and the driver counts what is copied by it.
+// Straight to memory of a GPU and from it. UCX's tcp and shared memory stand in for a card: the
+// fake GPU's memory is open to them, and the driver counts what is copied by it.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define GD2FS_TEST_RDMA
 #include <doctest/doctest.h>

@@ -71,7 +71,7 @@ void fake_cuda_fail(const char *call, int after, int status) {
 void fake_cuda_strict(int strict) { is_strict = strict; }
 /* Memory that is allocated from here on may be touched by whoever has its address, as cards may. */
 void fake_cuda_open(int open) { is_open = open; }
-/* Whether the device sees by itself what cards write: 100; 0: once that is flushed; below: never. */
+/* Whether the device sees what cards write by itself: 100; 0: once it is flushed; below: never. */
 void fake_cuda_order(int order) { ordering = order; }
 /* The first byte of what is copied out is another one. */
 void fake_cuda_spoil(int spoil) { is_spoiling = spoil; }
@@ -162,7 +162,8 @@ static CUresult copy(const char *call, CUdeviceptr device, char *host, size_t by
     char *shadow = range->shadow + ((uintptr_t)device - range->begin);
     ++*(is_in ? &copies_in : &copies_out);
     const int is_spoiled = is_spoiling && !is_in && bytes != 0;
-    enqueue((Step){COPY, is_in ? shadow : host, is_in ? host : shadow, bytes, NULL, is_spoiled, NULL});
+    char *to = is_in ? shadow : host, *from = is_in ? host : shadow;
+    enqueue((Step){COPY, to, from, bytes, NULL, is_spoiled, NULL});
   }
   pthread_mutex_unlock(&mutex);
   return result;
@@ -257,8 +258,8 @@ CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t count, void
   pthread_mutex_lock(&mutex);
   Range *range = range_of((uintptr_t)at, count);
   const int is_fit = depth > 0 && value == 0 && range != NULL && range->shadow != NULL;
-  if (is_fit)
-    enqueue((Step){FILL, range->shadow + ((uintptr_t)at - range->begin), NULL, count, NULL, 0, NULL});
+  char *shadow = is_fit ? range->shadow + ((uintptr_t)at - range->begin) : NULL;
+  if (is_fit) enqueue((Step){FILL, shadow, NULL, count, NULL, 0, NULL});
   pthread_mutex_unlock(&mutex);
   return is_fit ? DONE : INVALID_VALUE;
 }
@@ -321,7 +322,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
   void *mapped = mmap(NULL, whole, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   pthread_mutex_lock(&mutex);
   Range *range = new_range();
-  if (range != NULL) *range = (Range){(uintptr_t)mapped, bytes, is_open ? mapped : malloc(whole), 0};
+  char *shadow = is_open ? mapped : malloc(whole);
+  if (range != NULL) *range = (Range){(uintptr_t)mapped, bytes, shadow, 0};
   pthread_mutex_unlock(&mutex);
   *at = (CUdeviceptr)(uintptr_t)mapped;
   return range != NULL && mapped != MAP_FAILED ? DONE : INVALID_VALUE;
