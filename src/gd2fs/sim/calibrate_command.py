@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from gd2fs.sim.calibration import Calibration, calibrate, read_run
+from gd2fs.sim.outputs import check_outputs, writing
 from gd2fs.sim.progress import table_console
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -39,9 +40,11 @@ def _calibrate(
     ] = None,
 ) -> None:
     """Find the rates of an engine that was measured, and replay that run with them."""
+    check_outputs({"rates": rates}, {"the result": result})
     found = calibrate(read_run(result), block_tokens=block_tokens)
     if rates is not None:
-        rates.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
+        with writing(rates):
+            rates.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
     _print(found)
 
 

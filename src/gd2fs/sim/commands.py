@@ -18,6 +18,7 @@ from gd2fs.sim.engine import PRESETS, engine_of
 from gd2fs.sim.figures import figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
 from gd2fs.sim.goal import Goal, rate_at
+from gd2fs.sim.outputs import check_outputs, inputs_of, writing
 from gd2fs.sim.playing import Played, play
 from gd2fs.sim.progress import bar_of, opened_trace, table_console
 from gd2fs.sim.report import print_report, title_of
@@ -143,6 +144,7 @@ def _sim(
     does so over many settings, `gd2fs sim curve` tells what caches of all sizes find, and
     `gd2fs sim calibrate` finds the rates of an engine.
     """
+    check_outputs({"json": as_json, "html": html}, inputs_of(trace, engine, prices))
     setting = Setting(
         topology="shared" if topology == BOTH else topology,
         instances=instances,
@@ -232,11 +234,13 @@ def _write(
     if wanted.as_json == Path("-"):
         print_json(result)
     elif wanted.as_json is not None:
-        wanted.as_json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        with writing(wanted.as_json):
+            wanted.as_json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if wanted.html is not None:
         from gd2fs.sim.page import write_page
 
-        write_page(wanted.html, facts, runs, played)
+        with writing(wanted.html):
+            write_page(wanted.html, facts, runs, played)
         print(f"wrote {wanted.html}", file=sys.stderr)
 
 

@@ -1,16 +1,15 @@
 """Sweep: many settings of one trace, in parallel, each kept as soon as it is known.
 
-What is known lies in a file of JSON lines: its first line says of which trace and which setting
-all others are variations; a sweep that was broken off goes on where it was.
+What is known lies in a file (see ``results``); a sweep that was broken off goes on where it was.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
-import multiprocessing
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,16 @@ from typing import Any
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.cost import Prices, cost_of
 from gd2fs.sim.figures import figures_of
+from gd2fs.sim.outputs import inputs_of
 from gd2fs.sim.playing import play
 from gd2fs.sim.progress import opened_trace
+from gd2fs.sim.results import opened_results
 from gd2fs.sim.setting import Setting
 from gd2fs.sim.trace import Trace
+from gd2fs.sim.workers import worked_out
 
 POINTS_MAX = 100_000
+JOBS_MAX = 1024
 AXES = (  # what may have several values
     "topology",
     "instances",
@@ -60,9 +63,10 @@ class Sweep:
 
     def points(self) -> list[Point]:
         """All combinations. Raises InvalidRequest when they are too many, or one cannot be."""
-        found = list(itertools.product(*self.axes.values()))
-        if len(found) > POINTS_MAX:
-            raise InvalidRequest(f"{len(found):,} settings are too many", hint=f"{POINTS_MAX:,}")
+        count = math.prod(len(values) for values in self.axes.values())
+        if not 1 <= count <= POINTS_MAX:
+            raise InvalidRequest(f"a sweep of {count:,} settings", hint=f"give 1 to {POINTS_MAX:,}")
+        found = itertools.product(*self.axes.values())
         unique = {self.setting_of(point): point for point in found}
         for setting in unique:
             setting.fleet()
@@ -77,8 +81,18 @@ class Sweep:
         return replace(setting, **plain, disk_blocks=0, node_gbit=self.base.node_gbit, kills=())
 
     def identity(self) -> dict[str, Any]:
-        """What two runs must have in common to go on with each other's results."""
-        return {"trace": self.trace, "block_tokens": self.block_tokens, "base": self.base.facts()}
+        """What two runs must have in common to go on with each other's results.
+
+        Raises:
+            InvalidRequest: The trace is a file that cannot be read.
+        """
+        files = inputs_of(self.trace)
+        return {
+            "trace": self.trace,
+            "sha256": _digest(files["the trace"]) if files else None,
+            "block_tokens": self.block_tokens,
+            "base": self.base.facts(),
+        }
 
 
 def run_sweep(
@@ -88,28 +102,26 @@ def run_sweep(
 
     Args:
         sweep: What is varied.
-        results: Where results lie, and are written.
-        jobs: Processes; each reads or makes the trace for itself.
+        results: Where results lie, and are written; no other sweep can do so meanwhile.
+        jobs: Processes, 1 to ``JOBS_MAX``.
         report: Called with how many are done.
 
     Raises:
-        InvalidRequest: ``results`` is of another trace or setting.
+        InvalidRequest: ``results`` is of another trace or setting, or another sweep has it.
     """
-    points = sweep.points()
-    known = _known(sweep, results)
-    missing = [point for point in points if _key(sweep.setting_of(point)) not in known]
-    report(len(points) - len(missing))
-    with results.open("a", encoding="utf-8") as file:
-        if file.tell() == 0:
-            file.write(json.dumps(sweep.identity()) + "\n")
-        for done, (setting, figures) in enumerate(_worked_out(sweep, missing, jobs), 1):
-            line = json.dumps(figures)
-            known[_key(setting)] = json.loads(line)  # as it will be read again
-            file.write(line + "\n")
-            file.flush()
-            report(len(points) - len(missing) + done)
-    ordered = [known[_key(sweep.setting_of(point))] for point in points]
-    return [_with_cost(each, sweep) for each in ordered]
+    if not 1 <= jobs <= JOBS_MAX:
+        raise InvalidRequest(f"{jobs} processes for a sweep", hint=f"1 to {JOBS_MAX}")
+    settings = [sweep.setting_of(point) for point in sweep.points()]
+    with opened_results(results, sweep.identity()) as file:
+        known = {_key_of_facts(each["setting"]): each for each in file.known}
+        missing = [setting for setting in settings if _key(setting) not in known]
+        before = len(settings) - len(missing)
+        report(before)
+        for done, figures in enumerate(_worked_out(sweep, missing, jobs), before + 1):
+            figures = file.add(figures)
+            known[_key_of_facts(figures["setting"])] = figures
+            report(done)
+    return [_with_cost(known[_key(setting)], sweep) for setting in settings]
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -123,30 +135,18 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return found
 
 
-def _known(sweep: Sweep, results: Path) -> dict[str, dict[str, Any]]:
-    if not results.exists():
-        return {}
-    lines = results.read_text(encoding="utf-8").splitlines()
-    found: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(lines, 1):
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            if number == len(lines):  # the run was broken off while it wrote
-                _cut(results, lines[:-1])
-                break
-            raise InvalidRequest(f"{results}:{number} is not JSON: {error}") from error
-        if number > 1:
-            found[_key_of_facts(value["setting"])] = value
-        elif value != json.loads(json.dumps(sweep.identity())):
-            raise InvalidRequest(
-                f"{results} is of another trace or setting", hint="name another file, or remove it"
-            )
-    return found
+def is_unlimited(run: Mapping[str, Any]) -> bool:
+    """Has this run more cache than any machine? Then it has no price, and is the best of none."""
+    return not run["setting"]["cache_blocks"]
 
 
-def _cut(results: Path, lines: Sequence[str]) -> None:
-    results.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+def _digest(path: Path) -> str:
+    """Of a file's content. Raises InvalidRequest."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
 
 
 def _key(setting: Setting) -> str:
@@ -157,38 +157,14 @@ def _key_of_facts(facts: dict[str, Any]) -> str:
     return json.dumps(facts, sort_keys=True)
 
 
-def _worked_out(
-    sweep: Sweep, points: Sequence[Point], jobs: int
-) -> Iterator[tuple[Setting, dict[str, Any]]]:
-    if not points:
+def _worked_out(sweep: Sweep, settings: Sequence[Setting], jobs: int) -> Iterator[dict[str, Any]]:
+    if not settings:
         return
-    settings = [sweep.setting_of(point) for point in points]
-    if jobs == 1 or len(points) == 1:
-        trace = opened_trace(sweep.trace, sweep.block_tokens)
-        yield from ((setting, _work_out(trace, setting)) for setting in settings)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        min(jobs, len(points)), context, _open, (sweep.trace, sweep.block_tokens)
-    )
-    with pool:
-        try:
-            futures = {pool.submit(_in_child, setting): setting for setting in settings}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-_opened: list[Trace] = []  # of a child: the trace that all its points are played from
-
-
-def _open(name: str, block_tokens: int | None) -> None:
-    _opened.append(opened_trace(name, block_tokens))
-
-
-def _in_child(setting: Setting) -> dict[str, Any]:
-    return _work_out(_opened[0], setting)
+    trace = opened_trace(sweep.trace, sweep.block_tokens)
+    if jobs == 1 or len(settings) == 1:
+        yield from (_work_out(trace, setting) for setting in settings)
+    else:
+        yield from worked_out(_work_out, trace, settings, jobs)
 
 
 def _work_out(trace: Trace, setting: Setting) -> dict[str, Any]:
@@ -199,7 +175,7 @@ def _work_out(trace: Trace, setting: Setting) -> dict[str, Any]:
 
 
 def _with_cost(figures: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
-    if sweep.prices is None:
+    if sweep.prices is None or is_unlimited(figures):
         return figures
     facts = dict(figures["setting"])
     setting = replace(sweep.base, **{name: facts[name] for name in AXES})

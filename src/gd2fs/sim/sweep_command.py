@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,10 +15,11 @@ from gd2fs.errors import InvalidRequest
 from gd2fs.sim.commands import BlockTokens, EngineOption, Prices, Seed, TraceArgument, Workers
 from gd2fs.sim.cost import prices_of
 from gd2fs.sim.engine import engine_of
+from gd2fs.sim.outputs import check_outputs, inputs_of, writing
 from gd2fs.sim.progress import bar_of, table_console
 from gd2fs.sim.report import value_of
 from gd2fs.sim.setting import Setting
-from gd2fs.sim.sweep import Sweep, pareto, run_sweep
+from gd2fs.sim.sweep import JOBS_MAX, Sweep, is_unlimited, pareto, run_sweep
 
 HELP = {"help_option_names": ["-h", "--help"]}
 LISTS = {  # option: its axis, and what one value is
@@ -35,6 +37,9 @@ LISTS = {  # option: its axis, and what one value is
 }
 
 Measure = tuple[str, tuple[str, ...]]  # its name, and where it stands in the figures
+
+LIST_HINT = "give a list, as `2,4,8`, or a range that goes up, as `2..64`"
+NOT_COMPARED = "unlimited caches have no cost, and are not among the best"
 
 sweep_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
 
@@ -94,6 +99,10 @@ def _sweep(
     """
     if latency not in ("mean", "p50", "p95", "p99", "max"):
         raise InvalidRequest(f"`--latency` is `{latency}`", hint="mean, p50, p95, p99 or max")
+    if not 0 <= jobs <= JOBS_MAX:
+        hint = f"give 1 to {JOBS_MAX}; 0: as many as cores"
+        raise InvalidRequest(f"`--jobs` is {jobs}", hint=hint)
+    check_outputs({"results": results, "html": html}, inputs_of(trace, engine, prices))
     texts = {
         "topology": topology,
         "instances": instances,
@@ -117,7 +126,8 @@ def _sweep(
     if html is not None:
         from gd2fs.sim.sweep_page import write_sweep_page
 
-        write_sweep_page(html, runs, varied_of(wanted), measures_of(runs, latency))
+        with writing(html):
+            write_sweep_page(html, runs, varied_of(wanted), measures_of(runs, latency))
 
 
 def values_of(name: str, text: str) -> list[Any]:
@@ -131,11 +141,11 @@ def values_of(name: str, text: str) -> list[Any]:
         return list(dict.fromkeys(found))
     except (ValueError, TypeError) as error:
         option = "--" + name.replace("_gbit", "-nic").replace("_", "-")
-        raise InvalidRequest(f"`{option}` is `{text}`", hint="give a list, as `2,4,8`") from error
+        raise InvalidRequest(f"`{option}` is `{text}`", hint=LIST_HINT) from error
 
 
 def _doubled(low: Any, high: Any) -> list[Any]:
-    if isinstance(low, str) or low <= 0:
+    if isinstance(low, str) or not 0 < low <= high < math.inf:
         raise ValueError
     values = []
     while low <= high:
@@ -152,37 +162,59 @@ def varied_of(wanted: Sweep) -> list[str]:
 def measures_of(runs: Sequence[dict[str, Any]], latency: str) -> tuple[Measure, Measure]:
     """What is held against what, both the less the better: their names, and where they stand."""
     cost: Measure = ("cost per million tokens", ("cost", "per_million_tokens"))
-    if value_of(runs[0], cost[1]) is None:
+    if all(value_of(run, cost[1]) is None for run in runs):
         cost = ("prompt tokens computed", ("prefill_tokens",))
     time: Measure = (f"first token after, {latency}, s", ("ttft_s", latency))
-    if value_of(runs[0], time[1]) is None:
+    if all(value_of(run, time[1]) is None for run in runs):
         time = ("blocks of cache, all together", ("cache_blocks",))
     return cost, time
 
 
 def _print(runs: Sequence[dict[str, Any]], wanted: Sweep, latency: str) -> None:
     measures = measures_of(runs, latency)
-    best = set(pareto([points_of(run, measures) for run in runs]))
+    best = set(best_of(runs, measures))
     varied = varied_of(wanted)
-    table = Table()
+    table = Table(caption=note_of(runs) or None)
     for name in varied:
         table.add_column(name.replace("_", " "), justify="right")
     for heading in ("blocks found", *(name for name, _ in measures), "best"):
         table.add_column(heading, justify="right")
     for at, run in enumerate(runs):
-        table.add_row(
-            *(str(run["setting"][name]) for name in varied),
-            f"{run['block_hit_rate']:.1%}",
-            *(f"{value:,.4g}" for value in points_of(run, measures)),
-            "*" if at in best else "",
-        )
+        table.add_row(*cells_of(run, varied, measures), "*" if at in best else "")
     table_console().print(table)
 
 
-def points_of(run: dict[str, Any], measures: Any) -> tuple[float, float]:
-    """Where a run lies in the chart."""
+def note_of(runs: Sequence[dict[str, Any]]) -> str:
+    """What to say below a table of these runs; empty when there is nothing."""
+    return NOT_COMPARED if any(is_unlimited(run) for run in runs) else ""
+
+
+def cells_of(run: dict[str, Any], varied: Sequence[str], measures: Any) -> tuple[str, ...]:
+    """Of a table: what is varied, how much was found, and where the run lies in the chart."""
+    setting = run["setting"]
+    is_size = {name: name == "cache_blocks" and is_unlimited(run) for name in varied}
+    return (
+        *("unlimited" if is_size[name] else str(setting[name]) for name in varied),
+        f"{run['block_hit_rate']:.1%}",
+        *("" if value is None else f"{value:,.4g}" for value in place_of(run, measures)),
+    )
+
+
+def place_of(run: dict[str, Any], measures: Any) -> tuple[float | None, float | None]:
+    """Where a run lies in the chart; None: it has no such measure."""
     setting = run["setting"]
     blocks = setting["instances"] * (setting["cache_blocks"] + setting["disk_blocks"])
-    known = run | {"cache_blocks": blocks}
-    first, second = (value_of(known, path) or 0.0 for _, path in measures)
+    known = run if is_unlimited(run) else run | {"cache_blocks": blocks}
+    first, second = (value_of(known, path) for _, path in measures)
     return first, second
+
+
+def best_of(runs: Sequence[dict[str, Any]], measures: Any) -> list[int]:
+    """Indexes of runs that no other beats in both measures. Unlimited caches are not compared."""
+    at_points = [
+        (at, (first, second))
+        for at, run in enumerate(runs)
+        for first, second in [place_of(run, measures)]
+        if first is not None and second is not None and not is_unlimited(run)
+    ]
+    return [at_points[index][0] for index in pareto([point for _, point in at_points])]

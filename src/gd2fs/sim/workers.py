@@ -1,0 +1,105 @@
+"""Workers: processes that play settings of one trace, and are ended at once when nobody waits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import connection, resource_tracker
+from typing import Any
+
+from gd2fs.errors import GD2FSError, InvalidRequest
+
+Work = Callable[[Any, Any], Any]  # of a child: what all have in common, and one task
+Line = connection.Connection
+
+
+def worked_out(work: Work, common: Any, tasks: Sequence[Any], jobs: int) -> Iterator[Any]:
+    """What ``work`` gives for each task, as soon as it is known, in no order.
+
+    Args:
+        work: A function of a module.
+        common: Sent to each process once.
+        tasks: One at a time is sent to a process.
+        jobs: Processes, 1 or more.
+
+    Raises:
+        InvalidRequest: A process ended, for want of memory for one.
+        GD2FSError: What ``work`` has raised.
+    """
+    left = list(reversed(tasks))
+    with _processes(work, common, min(jobs, len(tasks))) as processes:
+        for line in processes:
+            line.send(left.pop())
+        waited = set(processes)
+        while waited:
+            ready = set(connection.wait(list(waited)))
+            for line in [each for each in waited if each in ready]:
+                found = _received(line, processes[line])
+                if left:
+                    line.send(left.pop())
+                else:
+                    waited.remove(line)
+                yield found
+
+
+@contextmanager
+def _processes(work: Work, common: Any, count: int) -> Iterator[dict[Line, Any]]:
+    """Processes by the line to each. They are killed at the end, whatever they do."""
+    context = multiprocessing.get_context("spawn")
+    resource_tracker.ensure_running()  # it would let SIGINT through again
+    found: dict[Line, Any] = {}
+    try:
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, work, common), daemon=True)
+            with _without_interrupts():
+                process.start()
+            found[ours] = process
+            theirs.close()
+        yield found
+    finally:
+        for process in found.values():
+            process.kill()
+        for line, process in found.items():
+            process.join()
+            line.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started meanwhile takes no Ctrl-C of the terminal: its parent ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _received(line: Line, process: Any) -> Any:
+    try:
+        found = line.recv()
+    except (EOFError, ConnectionError) as error:
+        process.join()
+        raise InvalidRequest(
+            f"a process of the sweep ended with status {process.exitcode}",
+            hint="run it again with fewer `--jobs`, for the memory; what is known is kept",
+        ) from error
+    if isinstance(found, GD2FSError):
+        raise found
+    return found
+
+
+def _serve(line: Line, work: Work, common: Any) -> None:
+    """Of a child: until its parent is gone."""
+    try:
+        while True:
+            task = line.recv()
+            try:
+                found = work(common, task)
+            except GD2FSError as error:
+                found = error
+            line.send(found)
+    except (EOFError, ConnectionError):
+        return
