@@ -29,23 +29,24 @@ def worked_out(work: Work, common: Any, tasks: Sequence[Any], jobs: int) -> Iter
         GD2FSError: What ``work`` has raised.
     """
     left = list(reversed(tasks))
-    with _processes(work, common, min(jobs, len(tasks))) as processes:
-        for line in processes:
-            line.send(left.pop())
+    with _processes(work, min(jobs, len(tasks))) as processes:
+        for line, process in processes.items():
+            _send(line, process, common)
+            _send(line, process, left.pop())
         waited = set(processes)
         while waited:
             ready = set(connection.wait(list(waited)))
             for line in [each for each in waited if each in ready]:
                 found = _received(line, processes[line])
                 if left:
-                    line.send(left.pop())
+                    _send(line, processes[line], left.pop())
                 else:
                     waited.remove(line)
                 yield found
 
 
 @contextmanager
-def _processes(work: Work, common: Any, count: int) -> Iterator[dict[Line, Any]]:
+def _processes(work: Work, count: int) -> Iterator[dict[Line, Any]]:
     """Processes by the line to each. They are killed at the end, whatever they do."""
     context = multiprocessing.get_context("spawn")
     resource_tracker.ensure_running()  # it would let SIGINT through again
@@ -53,10 +54,10 @@ def _processes(work: Work, common: Any, count: int) -> Iterator[dict[Line, Any]]
     try:
         for _ in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, work, common), daemon=True)
-            with _without_interrupts():
+            process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+            with _signals_later():
                 process.start()
-            found[ours] = process
+                found[ours] = process
             theirs.close()
         yield found
     finally:
@@ -68,32 +69,44 @@ def _processes(work: Work, common: Any, count: int) -> Iterator[dict[Line, Any]]
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """What is started meanwhile takes no Ctrl-C of the terminal: its parent ends it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _signals_later() -> Iterator[None]:
+    """What is started meanwhile takes no Ctrl-C of the terminal, either: its parent ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _send(line: Line, process: Any, value: Any) -> None:
+    try:
+        line.send(value)
+    except ConnectionError as error:
+        raise _ended(process) from error
+
+
 def _received(line: Line, process: Any) -> Any:
     try:
         found = line.recv()
-    except (EOFError, ConnectionError) as error:
-        process.join()
-        raise InvalidRequest(
-            f"a process of the sweep ended with status {process.exitcode}",
-            hint="run it again with fewer `--jobs`, for the memory; what is known is kept",
-        ) from error
+    except (EOFError, OSError) as error:
+        raise _ended(process) from error
     if isinstance(found, GD2FSError):
         raise found
     return found
 
 
-def _serve(line: Line, work: Work, common: Any) -> None:
+def _ended(process: Any) -> InvalidRequest:
+    process.join()
+    return InvalidRequest(
+        f"a process of the sweep ended with status {process.exitcode}",
+        hint="run it again with fewer `--jobs`, for the memory; what is known is kept",
+    )
+
+
+def _serve(line: Line, work: Work) -> None:
     """Of a child: until its parent is gone."""
     try:
+        common = line.recv()
         while True:
             task = line.recv()
             try:
@@ -101,5 +114,5 @@ def _serve(line: Line, work: Work, common: Any) -> None:
             except GD2FSError as error:
                 found = error
             line.send(found)
-    except (EOFError, ConnectionError):
+    except (EOFError, OSError):
         return
