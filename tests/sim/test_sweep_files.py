@@ -117,6 +117,7 @@ def test_a_bad_trace_is_one_line(tmp_path, results, jobs, capsys):
     )
 
     assert "bad.jsonl:1 is not a request" in told
+    assert not results.read_bytes()  # a trace that is mended can have it
 
 
 @pytest.mark.parametrize(

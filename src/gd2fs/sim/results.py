@@ -24,19 +24,27 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system that 
 
 
 class Results:
-    """An opened file of results; ``known`` has those that it had, in their order."""
+    """An opened file of results.
 
-    def __init__(self, path: Path, file: BinaryIO, known: list[dict[str, Any]]) -> None:
-        self._path, self._file = path, file
+    Attributes:
+        known: Those that it had, in their order.
+    """
+
+    def __init__(
+        self, path: Path, file: BinaryIO, known: list[dict[str, Any]], first: bytes
+    ) -> None:
+        """``first`` goes before what is added first: a sweep that fails at once says nothing."""
+        self._path, self._file, self._first = path, file, first
         self.known = known
 
     def add(self, figures: Mapping[str, Any]) -> dict[str, Any]:
         """Write one line at once; what it will be when it is read again. Raises InvalidRequest."""
         line = json.dumps(figures)
         with writing(self._path):
-            left = memoryview(line.encode() + b"\n")
+            left = memoryview(self._first + line.encode() + b"\n")
             while left:
                 left = left[self._file.write(left) :]
+        self._first = b""
         again: dict[str, Any] = json.loads(line)
         return again
 
@@ -67,12 +75,9 @@ def opened_results(path: Path, identity: Mapping[str, Any]) -> Iterator[Results]
         if not newline and not first.startswith(rest):
             raise _of_others(path)
         known = _known(path, whole.split(b"\n"), identity) if newline else []
-        results = Results(path, file, known)
         if rest:
             os.ftruncate(file.fileno(), len(content) - len(rest))
-        if not newline:
-            results.add(identity)
-        yield results
+        yield Results(path, file, known, b"" if newline else first)
 
 
 def _lock(path: Path, file: BinaryIO) -> None:

@@ -146,7 +146,9 @@ def _digest(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
+        raise InvalidRequest(
+            f"cannot read {path}: {error.strerror}", hint="name a file, or `made:requests=N,...`"
+        ) from error
 
 
 def _key(setting: Setting) -> str:
