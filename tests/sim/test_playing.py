@@ -139,7 +139,9 @@ def test_nvme_below_memory_finds_what_memory_alone_has_not(trace):
 def test_more_requests_a_second_are_in_time_with_a_shared_cache(trace):
     goal = Goal(0.5)
     private, shared = (
-        rate_at(trace, Setting(topology=name, instances=2, engine=QUICK).fleet(), goal)
+        rate_at(
+            trace, Setting(topology=name, instances=2, engine=QUICK).fleet(), goal
+        ).requests_per_s
         for name in ("private", "shared")
     )
 

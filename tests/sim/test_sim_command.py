@@ -25,7 +25,9 @@ FIGURES = {  # of published traces: blocks found by private caches and by a shar
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    path = write_mooncake(small_trace(), tmp_path_factory.mktemp("traces") / "trace.jsonl")
+    path = write_mooncake(
+        small_trace(), tmp_path_factory.mktemp("traces") / "trace.jsonl", block_tokens=512
+    )
     return read_trace(path), path
 
 
@@ -59,8 +61,9 @@ def test_published_traces_come_to_their_known_figures(tmp_path, name, instances,
         assert abs(100 * rate - known) <= 0.2
 
 
-def test_both_topologies_stand_side_by_side(made, tmp_path, capsys):
-    result = figures(tmp_path, made[1], "--engine", "h100-8b", "--block-tokens", 64)
+def test_both_topologies_stand_side_by_side(tmp_path, capsys):
+    path = write_mooncake(small_trace(), tmp_path / "trace.jsonl")
+    result = figures(tmp_path, path, "--engine", "h100-8b", "--block-tokens", 64)
 
     assert result["block_hit_rate"] == result["shared"]["block_hit_rate"]
     assert result["private"]["block_hit_rate"] < result["shared"]["block_hit_rate"]

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gd2fs.cli.output import print_json
+from gd2fs.cli.output import print_json, print_warning
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.cost import cost_of, prices_of
+from gd2fs.sim.cost import check_priced, cost_of, prices_of
 from gd2fs.sim.engine import PRESETS, engine_of
 from gd2fs.sim.figures import figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
@@ -164,6 +164,11 @@ def _sim(
     )
     if goal is not None and setting.engine.is_instant:
         raise InvalidRequest("`--goal` is about time", hint="say what engines do: `--engine`")
+    if goal is not None and workers:
+        raise InvalidRequest(
+            "`--goal` changes the times of the trace, and `--workers` ignores them",
+            hint="give one of both",
+        )
     names = TOPOLOGIES if topology == BOTH else (topology,)
     settings = [replace(setting, topology=name) for name in names]
     _run(_Wanted(trace, block_tokens, goal, elastic, prices, as_json, html), settings)
@@ -183,7 +188,8 @@ class _Wanted:
         html: Path | None,
     ) -> None:
         self.trace, self.block_tokens = trace, block_tokens
-        self.goal, self.elastic = goal, elastic
+        self.goal = None if goal is None else Goal(goal)
+        self.elastic = elastic
         self.prices = None if prices is None else prices_of(prices)
         self.as_json, self.html = as_json, html
 
@@ -191,6 +197,8 @@ class _Wanted:
 def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
     for setting in settings:
         setting.fleet()  # what cannot be is said before long work
+        if wanted.prices is not None:
+            check_priced(setting, wanted.prices)
     trace = opened_trace(wanted.trace, wanted.block_tokens)
     facts = trace.facts()
     if wanted.elastic is not None:
@@ -204,7 +212,22 @@ def _run(wanted: _Wanted, settings: Sequence[Setting]) -> None:
         runs.append(_figures(wanted, setting, played[-1], facts))
     if wanted.as_json != Path("-"):
         print_report(title_of(facts, runs[0]), runs, table_console())
+    _warn(wanted, runs, played)
     _write(wanted, facts, runs, played)
+
+
+def _warn(wanted: _Wanted, runs: Sequence[dict[str, Any]], played: Sequence[Played]) -> None:
+    """Say what the figures do not have."""
+    for run in runs:
+        if run.get("goal_is_at_least"):
+            print_warning(f"{run['topology']}: no rate misses the goal, the trace is too short")
+    if wanted.prices is not None and not runs[-1]["setting"]["cache_blocks"]:
+        print_warning("unlimited caches have no price: give `--cache-blocks`")
+    for each in played:
+        over_s = max(each.trace.span_s, each.counts["ended_s"])
+        for at_s, node in each.fleet.store.deaths if each.fleet.store else ():
+            if at_s > over_s:
+                print_warning(f"node {node} dies at {at_s:g} s, after all is over ({over_s:.0f} s)")
 
 
 def _figures(
@@ -212,8 +235,10 @@ def _figures(
 ) -> dict[str, Any]:
     figures = figures_of(played)
     if wanted.goal is not None:
-        figures["goal_s"] = wanted.goal
-        figures["requests_per_s_at_goal"] = rate_at(played.trace, played.fleet, Goal(wanted.goal))
+        reached = rate_at(played.trace, played.fleet, wanted.goal)
+        figures["goal_s"] = wanted.goal.seconds
+        figures["requests_per_s_at_goal"] = reached.requests_per_s
+        figures["goal_is_at_least"] = reached.is_at_least
     if setting.tide:
         figures["elasticity"] = elasticity_of(
             setting.tide, setting.instances, played.trace.span_s, setting.engine

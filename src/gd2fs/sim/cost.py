@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.sim.engine import refuse_unknown
 from gd2fs.sim.setting import Setting
+from gd2fs.sim.trace import plain
 
 GB = 1e9
 HOUR_S = 3600.0
+PRICE_MOST = 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +44,18 @@ class Prices:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise InvalidRequest(f"the price of `{name}` is {value:g}", hint="give 0 or more")
+            if not (math.isfinite(value) and 0 <= value <= PRICE_MOST):
+                raise InvalidRequest(
+                    f"the price of `{name}` is {value:g}", hint=f"give 0 to {plain(PRICE_MOST)}"
+                )
 
 
 def prices_of(path: Path) -> Prices:
     """From a file. Raises InvalidRequest."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Prices)
+        content = msgspec.json.decode(path.read_bytes())
+        refuse_unknown(str(path), content, [each.name for each in fields(Prices)])
+        return msgspec.convert(content, Prices)
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
@@ -56,6 +63,16 @@ def prices_of(path: Path) -> Prices:
             f"{path} has no prices: {error}",
             hint="give gpu, dram_gb, nvme_gb and nic_gbit, each for an hour",
         ) from error
+
+
+def check_priced(setting: Setting, prices: Prices) -> None:
+    """Refuse what would cost nothing because nobody knows how many bytes it has: InvalidRequest."""
+    nvme = setting.disk_blocks * prices.nvme_gb if setting.is_shared else 0.0
+    if setting.engine.token_bytes == 0 and (setting.cache_blocks * prices.dram_gb or nvme):
+        raise InvalidRequest(
+            "`--prices` has a price of bytes, but how many a block has is not known",
+            hint="give `--engine`, with `token_bytes` if it is a file",
+        )
 
 
 def cost_of(
@@ -79,13 +96,14 @@ def cost_of(
     result = {
         **{f"{name}_per_hour": value for name, value in hour.items()},
         "per_hour": total,
-        "per_million_tokens": total * span_s / HOUR_S / tokens * 1e6,
     }
+    if tokens:
+        result["per_million_tokens"] = total * span_s / HOUR_S / tokens * 1e6
     if elasticity and elasticity["offline_tokens"]:
         spare = elasticity["spare_hours"] * prices.gpus_per_instance * prices.gpu
         result["per_million_offline_tokens"] = spare / elasticity["offline_tokens"] * 1e6
     at_goal = figures.get("requests_per_s_at_goal")
-    if at_goal:
+    if at_goal and tokens and not figures.get("goal_is_at_least"):
         per_hour = at_goal * HOUR_S * tokens / trace["requests"]
         result["per_million_tokens_at_goal"] = total / per_hour * 1e6
     return result

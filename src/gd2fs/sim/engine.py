@@ -7,7 +7,9 @@ computing a prompt is bound by arithmetic, a step of decoding by the memory that
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,19 @@ import msgspec
 from gd2fs.errors import InvalidRequest
 from gd2fs.plan.geometry import Geometry
 from gd2fs.plan.models import KNOWN
+from gd2fs.sim.trace import plain
 
 COUNT_MAX = (1 << 31) - 1  # of anything that an engine has
 SLOTS_MAX = 1 << 16  # all of them are looked at for each request
+TIME_MOST_S = 86_400.0
 MOST = {
+    "token_s": TIME_MOST_S,
+    "attention_s": TIME_MOST_S,
+    "prompt_s": TIME_MOST_S,
+    "step_s": TIME_MOST_S,
+    "step_request_s": TIME_MOST_S,
+    "step_token_s": TIME_MOST_S,
+    "token_bytes": 1e12,
     "chunk_tokens": COUNT_MAX,
     "requests_max": COUNT_MAX,
     "tokens_max": COUNT_MAX,
@@ -66,7 +77,7 @@ class Rates:
         for name, most in MOST.items():
             if getattr(self, name) > most:
                 raise InvalidRequest(
-                    f"`{name}` of an engine is {getattr(self, name)}", hint=f"{most} at most"
+                    f"`{name}` of an engine is {getattr(self, name)}", hint=f"{plain(most)} at most"
                 )
         if self.requests_max and not (self.token_s or self.prompt_s):
             raise InvalidRequest(
@@ -177,11 +188,40 @@ def engine_of(text: str) -> Rates:
     try:
         content = msgspec.json.decode(Path(text).read_bytes())
         found = content.get("rates", content) if isinstance(content, dict) else content
-        return msgspec.convert(found, Rates)
+        refuse_unknown(text, found, [each.name for each in fields(Rates)])
+        rates = msgspec.convert(found, Rates)
     except OSError as error:
         raise InvalidRequest(
             f"`{text}` is no engine that is known, and no file: {error.strerror}",
             hint=f"known: none, {', '.join(PRESETS)}; or a JSON file with rates",
         ) from error
     except msgspec.MsgspecError as error:
-        raise InvalidRequest(f"{text} has no rates of an engine: {error}") from error
+        raise InvalidRequest(
+            f"{text} has no rates of an engine: {error}",
+            hint=f"give {', '.join(each.name for each in fields(Rates))}",
+        ) from error
+    _refuse_instant(text, rates)
+    return rates
+
+
+def refuse_unknown(where: str, found: object, known: Collection[str]) -> None:
+    """Raise InvalidRequest for a field that nobody reads: it may be misspelt."""
+    for name in found if isinstance(found, dict) else ():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f"is it `{near[0]}`?" if near else f"known: {', '.join(known)}"
+            raise InvalidRequest(f"{where} has a field `{name}` that is not known", hint=meant)
+
+
+def _refuse_instant(where: str, rates: Rates) -> None:
+    """A file with times that would not count. One that knows bytes alone is good for prices."""
+    if rates == INSTANT:
+        raise InvalidRequest(
+            f"{where} says nothing of an engine", hint="give rates, or `--engine none`"
+        )
+    times = [each for each in asdict(rates) if each != "token_bytes" and getattr(rates, each)]
+    if rates.is_instant and times:
+        raise InvalidRequest(
+            f"{where} has `{times[0]}`, but no `requests_max`: nothing would take time",
+            hint="give `requests_max`, the requests that are decoded at the same time",
+        )

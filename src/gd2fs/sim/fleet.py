@@ -10,6 +10,7 @@ from typing import Any, Literal
 from gd2fs._core import NODES_MAX, REPLICAS_MAX, SIM_INSTANCES_MAX
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.engine import INSTANT, Rates
+from gd2fs.sim.trace import Trace
 
 BALANCERS = ("round-robin", "random", "least-loaded", "sticky", "cache-aware")
 POLICIES = ("lru", "s3-fifo", "priority")
@@ -49,7 +50,9 @@ class Store:
         _check("nodes", self.nodes, 1, NODES_MAX)
         _check("replicas", self.replicas, 1, min(REPLICAS_MAX, self.nodes))
         _check_name("policy", self.policy, POLICIES)
-        for _, node in self.deaths:
+        for at_s, node in self.deaths:
+            if not (math.isfinite(at_s) and at_s >= 0):
+                raise InvalidRequest(f"a node dies at {at_s:g} s", hint="give seconds, 0 or more")
             _check("kill-node", node, 0, self.nodes - 1)
 
     def for_core(self) -> dict[str, Any]:
@@ -114,6 +117,16 @@ class Fleet:
     def topology(self) -> Literal["private", "shared"]:
         """Which of ``TOPOLOGIES`` it is."""
         return "private" if self.store is None else "shared"
+
+    def check_for(self, trace: Trace) -> None:
+        """Refuse a trace whose requests are for instances that there are not: InvalidRequest."""
+        last = int(trace.instance.max()) if len(trace.instance) else 0
+        if last >= self.instances:
+            where = f"{trace.name}:{trace.instance_line}" if trace.instance_line else trace.name
+            raise InvalidRequest(
+                f"{where} has a request for instance {last}, of {self.instances}",
+                hint=f"instances count from 0: give `--instances {last + 1}` or more",
+            )
 
     def for_core(self, block_tokens: int, bin_s: float) -> dict[str, Any]:
         """As the core takes it."""

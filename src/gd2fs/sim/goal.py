@@ -6,10 +6,12 @@ to a few percent of the rate.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from gd2fs.errors import InvalidRequest
 from gd2fs.sim.fleet import Fleet
 from gd2fs.sim.playing import play
 from gd2fs.sim.trace import Trace
@@ -25,26 +27,63 @@ class Goal:
     seconds: float
     percent: float = 95.0
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise InvalidRequest(
+                f"`--goal` is {self.seconds:g}", hint="give seconds, more than 0, as `--goal 2.0`"
+            )
 
-def rate_at(trace: Trace, fleet: Fleet, goal: Goal) -> float:
-    """Requests a second, of those whose arrivals the trace has; 0 when none at all are in time."""
-    rate = trace.requests / max(trace.span_s, 1e-9)
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What the search found.
+
+    Attributes:
+        requests_per_s: At which the goal is met; 0: at none that was tried.
+        is_at_least: No rate missed the goal: the trace is too short to tell how many more there
+            could be.
+    """
+
+    requests_per_s: float
+    is_at_least: bool
+
+
+def rate_at(trace: Trace, fleet: Fleet, goal: Goal) -> Reached:
+    """Requests a second, of those whose arrivals the trace has.
+
+    Raises:
+        InvalidRequest: All requests come at once, or workers send them: there is no rate to change.
+    """
+    if fleet.workers:
+        raise InvalidRequest(
+            "`--goal` changes the times of the trace, and `--workers` ignores them",
+            hint="give one of both",
+        )
+    if trace.span_s <= 0:
+        raise InvalidRequest(
+            "all requests of the trace come at once: `--goal` has no rate to change",
+            hint="give a trace with times",
+        )
+    rate = trace.requests / trace.span_s
     low, high = _bracket(trace, fleet, goal)
-    if low == 0.0:
-        return 0.0
+    if low == 0.0 or math.isinf(high):
+        return Reached(low * rate, is_at_least=low > 0)
     while high / low > CLOSE_ENOUGH:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if _is_met(trace, fleet, goal, middle) else (low, middle)
-    return low * rate
+    return Reached(low * rate, is_at_least=False)
 
 
 def _bracket(trace: Trace, fleet: Fleet, goal: Goal) -> tuple[float, float]:
-    """Two speeds of the trace: the goal is met at the first one and missed at the second."""
+    """Two speeds of the trace: the goal is met at the first one and missed at the second.
+
+    The first is 0 when none meets it, the second infinite when none misses it.
+    """
     if _is_met(trace, fleet, goal, 1.0):
         times = 1.0
         while times < TIMES_MOST and _is_met(trace, fleet, goal, 2 * times):
             times *= 2
-        return times, 2 * times
+        return times, 2 * times if times < TIMES_MOST else math.inf
     times = 0.5
     while times >= TIMES_LEAST:
         if _is_met(trace, fleet, goal, times):

@@ -8,18 +8,24 @@ often than others. Only full blocks are counted, as stores keep no others.
 from __future__ import annotations
 
 import math
+import resource
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.trace import BLOCKS_MAX, Floats, Ints, Trace
+from gd2fs.sim.trace import BLOCKS_MAX, Floats, Ints, Trace, plain
+from gd2fs.sizes import format_bytes
 
 PREFIX = "made:"
 LENGTH_TIMES_MAX = 20  # of the mean
 PART = 500_000  # requests whose blocks are made at once
 DAY_S = 86_400.0
+REQUEST_BYTES, BLOCK_BYTES = 141, 4  # while a trace is made, as measured
+PART_BLOCK_BYTES = 44  # more, of a block in the part that is being made
+MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,10 @@ class Made:
     def __post_init__(self) -> None:
         for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if not (math.isfinite(value) and least <= value <= most):
+            if not least <= value <= most:  # nor NaN
                 raise InvalidRequest(
-                    f"`{name}` of a made trace is {value:g}", hint=f"give {least:g} to {most:g}"
+                    f"`{name}` of a made trace is {value}",
+                    hint=f"give {plain(least)} to {plain(most)}",
                 )
 
 
@@ -107,7 +114,12 @@ _KINDS: dict[str, type] = {"int": int, "float": float}
 
 
 def make_trace(made: Made) -> Trace:
-    """The trace: the same one for the same ``made``."""
+    """The trace: the same one for the same ``made``.
+
+    Raises:
+        InvalidRequest: It has too many blocks, or needs more memory than there is.
+    """
+    _check_memory(made, made.requests * REQUEST_BYTES)
     source = np.random.default_rng(made.seed)
     turns = _turns(made, source)
     sessions = np.repeat(np.arange(len(turns)), turns)
@@ -126,6 +138,7 @@ def make_trace(made: Made) -> Trace:
     order = np.argsort(arrives, kind="stable")
     groups = _groups(made, source, len(turns))
     blocks = _Blocks(made, inputs, answer, sessions, groups, begins, turns)
+    _check_memory(made, made.requests * REQUEST_BYTES + blocks.bytes)
     first_block, flat = blocks.in_order(order)
     return Trace(
         name=PREFIX + ",".join(f"{f.name}={getattr(made, f.name)}" for f in fields(made)),
@@ -139,6 +152,27 @@ def make_trace(made: Made) -> Trace:
         blocks=flat,
         session=sessions[order].astype(np.uint32),
     )
+
+
+def _check_memory(made: Made, needed: int) -> None:
+    left = _memory_left()
+    if needed > left:
+        raise InvalidRequest(
+            f"a made trace of {made.requests:,} requests needs {format_bytes(needed)} of memory, "
+            f"of which {format_bytes(left)} are free",
+            hint="make fewer `requests`, or larger blocks (`block`)",
+        )
+
+
+def _memory_left() -> int:
+    """Bytes that this process may still have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    left = limit if limit != resource.RLIM_INFINITY else 1 << 62
+    for line in MEMINFO.read_text().splitlines() if MEMINFO.exists() else ():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            left = min(left, int(value.split()[0]) << 10)
+    return left
 
 
 def _turns(made: Made, source: np.random.Generator) -> Ints:
@@ -222,6 +256,13 @@ class _Blocks:
             )
         self._own_first = (first + np.cumsum(own) - own)[sessions]
         self._shared_first = (groups * self._shared)[sessions]
+
+    @property
+    def bytes(self) -> int:
+        """That ``in_order`` needs."""
+        total = int(self._counts.sum())
+        part = total * min(PART, len(self._counts)) // len(self._counts)
+        return total * BLOCK_BYTES + part * PART_BLOCK_BYTES
 
     def in_order(self, order: Ints) -> tuple[Any, Any]:
         """Where each request's blocks begin, and all of them."""

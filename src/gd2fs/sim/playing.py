@@ -54,7 +54,11 @@ def play(trace: Trace, fleet: Fleet, *, report: Callable[[int], None] | None = N
         trace: What is asked.
         fleet: Who answers.
         report: Called now and then with how many requests have been answered.
+
+    Raises:
+        InvalidRequest: The trace names instances that the fleet does not have.
     """
+    fleet.check_for(trace)
     bin_s = max(trace.span_s, 1.0) / BINS
     simulation = Simulation(fleet.for_core(trace.block_tokens, bin_s), trace.arrays())
     while not simulation.run(REQUESTS_PER_CALL):

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from gd2fs.cli.output import WIDTH_MAX, is_terminal, printable, progress_of
+from gd2fs.cli.output import WIDTH_MAX, is_terminal, print_warning, printable, progress_of
+from gd2fs.errors import InvalidRequest
 from gd2fs.sim.made import PREFIX, made_of, make_trace
-from gd2fs.sim.reading import read_trace
+from gd2fs.sim.reading import checked_block, read_trace
 from gd2fs.sim.trace import Trace
 
 COUNT_MIN = 100_000  # less is over before a bar can be read
@@ -38,6 +39,19 @@ def bar_of(label: str, total: int, *, least: int = COUNT_MIN) -> Iterator[Callab
 
 def opened_trace(name: str, block_tokens: int | None = None) -> Trace:
     """A trace from a file, or one that is made. Raises InvalidRequest."""
+    if not name.strip():
+        raise InvalidRequest("the trace has no name", hint="give a file, or `made:requests=1000`")
+    if block_tokens is not None:
+        checked_block(block_tokens)
+    try:
+        return _opened(name, block_tokens)
+    except MemoryError as error:
+        raise InvalidRequest(
+            f"{name} does not fit into memory", hint="take a part of it, or more memory"
+        ) from error
+
+
+def _opened(name: str, block_tokens: int | None) -> Trace:
     if name.startswith(PREFIX) or name == PREFIX.rstrip(":"):
         return make_trace(made_of(name.removeprefix(PREFIX) if ":" in name else ""))
     path = Path(name)
@@ -50,7 +64,7 @@ def opened_trace(name: str, block_tokens: int | None = None) -> Trace:
             advance(at - before)
             before = at
 
-        return read_trace(path, block_tokens=block_tokens, report=report)
+        return read_trace(path, block_tokens=block_tokens, report=report, warn=print_warning)
 
 
 def table_console() -> Console:

@@ -44,6 +44,7 @@ def _money(value: float) -> str:
     return f"{value:,.3f}"
 
 
+AT_GOAL = ("requests_per_s_at_goal",)
 ROWS = (
     Row("blocks found", ("block_hit_rate",), _share),
     Row("  on the device", ("hit_rate_by_tier", "device"), _share, False),
@@ -54,7 +55,7 @@ ROWS = (
     Row("prompt tokens found", ("token_hit_rate",), _share),
     Row("prompt tokens computed", ("prefill_tokens",), _count),
     Row("requests per second", ("requests_per_s",), "{:,.2f}".format),
-    Row("requests per second at the goal", ("requests_per_s_at_goal",), "{:,.2f}".format),
+    Row("requests per second at the goal", AT_GOAL, "{:,.2f}".format),
     Row("first token after, mean", ("ttft_s", "mean"), _seconds),
     Row("first token after, P50", ("ttft_s", "p50"), _seconds),
     Row("first token after, P95", ("ttft_s", "p95"), _seconds),
@@ -99,15 +100,27 @@ def rows_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     rows = []
     for row in ROWS:
         values = [value_of(run, row.path) for run in runs]
-        if not any(values) and row.path != ("block_hit_rate",):
+        is_told = row.path == AT_GOAL and any(value is not None for value in values)
+        if not any(values) and row.path != ("block_hit_rate",) and not is_told:
             continue
-        cells = ["" if value is None else row.form(value) for value in values]
+        cells = [_cell(row, run, value) for run, value in zip(runs, values, strict=True)]
         if len(runs) == 2:
             first, second = values
-            has_ratio = row.is_ratio and first and second is not None
+            is_open = row.path == AT_GOAL and any(run.get("goal_is_at_least") for run in runs)
+            has_ratio = row.is_ratio and first and second is not None and not is_open
             cells.append(f"{second / first:.2f}" if has_ratio and first and second else "")
         rows.append((row.label, *cells))
     return rows
+
+
+def _cell(row: Row, run: Mapping[str, Any], value: float | None) -> str:
+    if value is None:
+        return ""
+    if row.path != AT_GOAL:
+        return row.form(value)
+    if value == 0:
+        return "not reached"
+    return f"at least {row.form(value)}" if run.get("goal_is_at_least") else row.form(value)
 
 
 def print_report(title: str, runs: Sequence[Mapping[str, Any]], console: Console) -> None:

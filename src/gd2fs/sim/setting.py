@@ -10,8 +10,10 @@ from typing import Any
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.engine import INSTANT, Rates
 from gd2fs.sim.fleet import TOPOLOGIES, UNLIMITED, Fleet, Store
+from gd2fs.sim.trace import plain
 
 BOTH = "both"
+GBIT_LEAST = 1e-6
 MOST = {  # as the core can count them
     "cache_blocks": 1 << 40,
     "disk_blocks": 1 << 40,
@@ -62,9 +64,14 @@ class Setting:
             raise InvalidRequest(f"`--topology` is `{self.topology}`", hint=known)
         for name, most in MOST.items():
             value = getattr(self, name)
-            if not (math.isfinite(value) and 0 <= value <= most):
+            if not 0 <= value <= most:  # nor NaN
                 option = "--" + name.replace("_gbit", "-nic").replace("_", "-")
-                raise InvalidRequest(f"`{option}` is {value}", hint=f"give 0 to {most:g}")
+                raise InvalidRequest(f"`{option}` is {value}", hint=f"give 0 to {plain(most)}")
+            if 0 < value < GBIT_LEAST:  # what is counted has no value between 0 and 1
+                option = "--" + name.replace("_gbit", "-nic")
+                raise InvalidRequest(
+                    f"`{option}` is {value}", hint=f"give {plain(GBIT_LEAST)} or more, or 0"
+                )
 
     @property
     def is_shared(self) -> bool:
@@ -106,8 +113,12 @@ class Setting:
 def _kill_of(text: str) -> tuple[float, int]:
     at, _, node = text.partition(":")
     try:
-        return float(at), int(node)
+        at_s, number = float(at), int(node)
+        if not (math.isfinite(at_s) and at_s >= 0):
+            raise ValueError
     except ValueError as error:
         raise InvalidRequest(
-            f"`--kill-node` is `{text}`", hint="give seconds and a node's number, as `600:0`"
+            f"`--kill-node` is `{text}`",
+            hint="give seconds, 0 or more, and a node's number, as `600:0`",
         ) from error
+    return at_s, number

@@ -6,17 +6,17 @@ An instance that leaves takes its private caches along; what is in GD2FS stays. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.engine import Rates
-from gd2fs.sim.trace import Trace
+from gd2fs.sim.trace import Trace, plain
 
 INTERVAL_S = 300.0  # at which instances come and go
 HOUR_S = 3600.0
+RATE_LEAST, RATE_MOST = 1e-6, 1e9  # of one instance, requests a second
 
 Tide = list[tuple[float, int]]  # from when on there are how many
 
@@ -29,9 +29,11 @@ def tide_of(trace: Trace, per_instance: float, most: int) -> Tide:
         per_instance: Requests a second that one takes.
         most: Instances that there are.
     """
-    if not (math.isfinite(per_instance) and per_instance > 0):
+    if not RATE_LEAST <= per_instance <= RATE_MOST:
         raise InvalidRequest(
-            f"`--elastic` is {per_instance:g}", hint="give requests a second of one instance"
+            f"`--elastic` is {per_instance:g}",
+            hint="give requests a second of one instance, "
+            f"{plain(RATE_LEAST)} to {plain(RATE_MOST)}",
         )
     count = int(trace.span_s / INTERVAL_S) + 1
     asked = np.bincount((trace.arrives_s / INTERVAL_S).astype(int), minlength=count)

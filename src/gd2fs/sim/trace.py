@@ -54,6 +54,7 @@ class Trace:
         session: Equal numbers are one conversation.
         instance: That shall answer it; empty: a balancer decides.
         node: That has its blocks, in a cluster of ``node_count``; empty: not known.
+        instance_line: Of its file, the line with the largest ``instance``; 0: it is no file's.
         measured_first_s, measured_done_s: When its first token and its end came, since it arrived,
             as they were measured; empty: the engines' rates say so.
     """
@@ -69,6 +70,7 @@ class Trace:
     blocks: Words
     session: Words
     instance: Choices = field(default_factory=_no_choices)
+    instance_line: int = 0
     node: Nodes = field(default_factory=_no_nodes)
     node_count: int = 0
     measured_first_s: Floats = field(default_factory=_no_times)
@@ -129,7 +131,13 @@ class Trace:
         return replace(self, arrives_s=self.arrives_s / times)
 
 
-def numbered(ids: Ints) -> tuple[Words, int]:
+def plain(number: float) -> str:
+    """A number as it can be given again: without an exponent, and without zeros at its end."""
+    text = str(number) if isinstance(number, int) else f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def numbered(ids: npt.NDArray[Any]) -> tuple[Words, int]:
     """Ids of any kind as dense numbers, and how many different ones there are."""
     if not len(ids):
         return np.empty(0, np.uint32), 0
