@@ -15,7 +15,7 @@ from gd2fs.cli.output import print_json, print_warning
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.cost import check_priced, cost_of, prices_of
 from gd2fs.sim.engine import PRESETS, engine_of
-from gd2fs.sim.figures import figures_of
+from gd2fs.sim.figures import check_finite, figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
 from gd2fs.sim.goal import Goal, rate_at
 from gd2fs.sim.outputs import check_outputs, inputs_of, writing
@@ -256,6 +256,7 @@ def _write(
     if len(runs) > 1:
         result = {"block_hit_rate": runs[-1]["block_hit_rate"], "trace": facts}
         result |= {run["topology"]: run for run in runs}
+    check_finite(result)
     if wanted.as_json == Path("-"):
         print_json(result)
     elif wanted.as_json is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gd2fs.errors import InvalidRequest
 from gd2fs.sim.playing import GAP_SHARES, Played
 
 PERCENTS = (50, 95, 99)
@@ -37,6 +39,18 @@ def figures_of(played: Played) -> dict[str, Any]:
     if not fleet.engine.is_instant:
         result |= _times(played)
     return result
+
+
+def check_finite(figures: Mapping[str, Any], where: str = "") -> None:
+    """Refuse what JSON has no number for. Raises InvalidRequest."""
+    for name, value in figures.items():
+        if isinstance(value, Mapping):
+            check_finite(value, f"{where}{name}.")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InvalidRequest(
+                f"`{where}{name}` comes to {value}: no number",
+                hint="give rates, times and prices that are nearer to what there is",
+            )
 
 
 def summary_of(seconds: npt.NDArray[Any]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.cost import Prices, cost_of
+from gd2fs.sim.cost import Prices, check_priced, cost_of
 from gd2fs.sim.figures import figures_of
 from gd2fs.sim.outputs import inputs_of
 from gd2fs.sim.playing import play
@@ -70,6 +70,8 @@ class Sweep:
         unique = {self.setting_of(point): point for point in found}
         for setting in unique:
             setting.fleet()
+            if self.prices is not None:
+                check_priced(setting, self.prices)
         return list(unique.values())
 
     def setting_of(self, point: Point) -> Setting:
