@@ -1,11 +1,12 @@
 """What-if route: what the cluster would find with more memory, disk or nodes.
 
-GET /v1/whatif  ?dram=2x&nvme=4TiB&nodes=+2: as `gd2fs whatif --json`, but for what it is worth
+GET /v1/whatif  ?dram=2x&nvme=4TiB&nodes=+2: as `gd2fs whatif --json`, but for what it is worth;
+                anything else after the `?` is refused
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from starlette.requests import Request
@@ -14,19 +15,20 @@ from starlette.routing import Route
 
 from gd2fs.admin.guard import AdminGuard
 from gd2fs.client import Client
+from gd2fs.errors import InvalidRequest
 from gd2fs.whatif.answer import answer_of
 from gd2fs.whatif.curves import curves_of
 from gd2fs.whatif.question import Question
 
 Connect = Callable[[], Client]
+PARAMETERS = ("dram", "nvme", "nodes")
 
 
 def whatif_routes(connect: Connect, guard: AdminGuard) -> list[Route]:
     """Make them. ``connect`` gives a client of the whole cluster, to be closed by who asked."""
 
     def whatif(request: Request) -> Response:
-        said = {key: request.query_params.get(key, "") for key in ("dram", "nvme", "nodes")}
-        question = Question.parse(**(said | {"nodes": said["nodes"].replace(" ", "+")}))
+        question = _question_of(request.query_params.multi_items())
         with connect() as client:
             told, silent = curves_of(client)
         answer = answer_of(told, question)
@@ -35,3 +37,17 @@ def whatif_routes(connect: Connect, guard: AdminGuard) -> list[Route]:
         )
 
     return [Route("/v1/whatif", guard.needs("read", whatif))]
+
+
+def _question_of(items: Sequence[tuple[str, str]]) -> Question:
+    """Of what stands after the ``?``. Raises InvalidRequest, also for what is said twice."""
+    said = dict.fromkeys(PARAMETERS, "")
+    for key, value in items:
+        if key not in said:
+            raise InvalidRequest(
+                f"`{key}` is no parameter of this", hint=f"give {', '.join(PARAMETERS)}"
+            )
+        if said[key]:
+            raise InvalidRequest(f"`{key}` is given twice", hint="give it once")
+        said[key] = value
+    return Question.parse(**(said | {"nodes": said["nodes"].replace(" ", "+")}))

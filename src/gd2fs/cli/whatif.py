@@ -69,6 +69,8 @@ def whatif(
     answer = answer_of(told, question)
     for node, why in silent.items():
         print_warning(f"{node} is left out: {why}")
+    for note in answer.notes:
+        print_warning(note)
     if as_json:
         print_json(asdict(answer) | {"left_out": silent} | worth.of(answer))
     else:
@@ -89,7 +91,8 @@ class _Worth:
 
     def of(self, answer: Answer) -> dict[str, float | None]:
         """``tokens_per_s`` that need not be computed, ``gpus`` that would compute them, what these
-        save in an hour, and what the memory and the disks cost in an hour; None: not known."""
+        save in an hour, and what the memory and the disks cost in an hour; None: not known. Below
+        0 with less of it: so many more have to be computed, and it costs so much less."""
         gain, looks = answer.total.gain, answer.total.looks_per_s
         is_known = gain is not None and self.page_tokens > 0
         tokens = (gain or 0.0) * looks * self.page_tokens if is_known else None
@@ -111,15 +114,28 @@ class _Worth:
         """The same for people."""
         worth = self.of(answer)
         lines = []
-        if worth["tokens_per_s"] is not None:
-            lines.append(f"{worth['tokens_per_s']:,.0f} tokens/s need not be computed")
-        if worth["gpus"] is not None:
-            lines.append(f"{worth['gpus']:.2f} GPUs would compute them")
+        tokens, gpus = worth["tokens_per_s"], worth["gpus"]
+        if tokens is not None and tokens >= 0:
+            lines.append(f"{tokens:,.0f} tokens/s need not be computed")
+        elif tokens is not None:
+            lines.append(f"{-tokens:,.0f} tokens/s more have to be computed")
+        if gpus is not None:
+            word = "would compute them" if gpus >= 0 else "more are needed for them"
+            lines.append(f"{abs(gpus):.2f} GPUs {word}")
         if worth["cost_per_hour"] is not None:
-            saved = worth["saved_per_hour"]
-            less = "" if saved is None else f", and saves {saved:,.2f}"
-            lines.append(f"costs {worth['cost_per_hour']:,.2f} an hour{less}")
+            lines.append(_cost_line(worth["cost_per_hour"], worth["saved_per_hour"]))
         return lines
+
+
+def _cost_line(cost: float, saved: float | None) -> str:
+    """Of an hour: memory and disks that cost so much more, GPUs that cost so much less."""
+    if cost >= 0 and (saved is None or saved >= 0):
+        less = "" if saved is None else f", and saves {saved:,.2f}"
+        return f"costs {cost:,.2f} an hour{less}"
+    line = f"memory and disks cost {abs(cost):,.2f} an hour {'more' if cost >= 0 else 'less'}"
+    if saved is None:
+        return line
+    return f"{line}, GPUs {abs(saved):,.2f} {'more' if saved < 0 else 'less'}"
 
 
 def _loaded(name: str) -> Any:
@@ -133,12 +149,14 @@ def _print(answer: Answer, worth: _Worth) -> None:
             console.print(line, markup=False, soft_wrap=True)
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
         table.add_column("namespace", overflow="fold")
-        for title in ("looks/s", "found", "by the curve", "then", "more bytes/s"):
+        is_less = any(_bytes_of(row) < 0 for row in (answer.total, *answer.namespaces))
+        last = "bytes/s found" if is_less else "more bytes/s"
+        for title in ("looks/s", "found", "by the curve", "then", last):
             table.add_column(title, justify="right")
         for row in answer.namespaces:
-            table.add_row(printable(row.name) or "(all others)", *_cells(row))
+            table.add_row(printable(row.name) or "(all others)", *_cells(row, is_less))
         if len(answer.namespaces) != 1:
-            table.add_row("all", *_cells(answer.total))
+            table.add_row("all", *_cells(answer.total, is_less))
         console.print(table)
 
 
@@ -154,12 +172,24 @@ def _size_text(nodes: int, memory: int, disk: int) -> str:
     return f"{nodes} node{'s' * (nodes != 1)} with {format_bytes(memory)} of memory{disks}"
 
 
-def _cells(row: Row) -> Sequence[str]:
+def _bytes_of(row: Row) -> int:
+    return round(row.more_bytes_per_s or 0)
+
+
+def _bytes_text(row: Row, is_less: bool) -> str:
+    """``is_less``: some row finds less, so that each has to say which way it goes."""
+    count = _bytes_of(row)
+    if not is_less:
+        return f"{format_bytes(count)}/s"
+    return f"{format_bytes(abs(count))}/s {'fewer' if count < 0 else 'more'}" if count else "as many"
+
+
+def _cells(row: Row, is_less: bool) -> Sequence[str]:
     is_known = row.now is not None and row.then is not None
     return (
         f"{row.looks_per_s:,.1f}",
         f"{row.counted:.1%}",
         f"{row.now:.1%}" if is_known else TOO_FEW,
         f"{row.then:.1%}" if is_known else NOTHING,
-        f"{format_bytes(row.more_bytes_per_s or 0)}/s" if is_known else NOTHING,
+        _bytes_text(row, is_less) if is_known else NOTHING,
     )

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gd2fs.config.node import MEMORY_BYTES_MIN
+from gd2fs.errors import InvalidRequest
+from gd2fs.sizes import format_bytes
 from gd2fs.whatif.curves import NamespaceCurve, NodeCurves
 from gd2fs.whatif.question import Question
 
@@ -28,7 +31,8 @@ class Row:
         now: What the curves say that is found with today's memory and disk; None: too little was
             followed to say.
         then: The same with what is asked about.
-        more_bytes_per_s: That would be found more than the curves say is found now.
+        more_bytes_per_s: That would be found more than the curves say is found now; below 0: so
+            many fewer.
         points: The same for memory of so many times today's: (factor, share).
     """
 
@@ -58,6 +62,7 @@ class Answer:
         then_nodes, then_memory_bytes, then_disk_bytes: With what is asked about.
         total: Of all namespaces together.
         namespaces: Of each, those with most looks first.
+        notes: What somebody should know who reads this, in words.
     """
 
     nodes: int
@@ -69,6 +74,7 @@ class Answer:
     then_disk_bytes: int
     total: Row
     namespaces: Sequence[Row]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,14 @@ class _Part:
 
 
 def answer_of(nodes: Sequence[NodeCurves], question: Question) -> Answer:
-    """Work it out. Raises InvalidRequest where no node would be left."""
+    """Work it out.
+
+    Raises:
+        InvalidRequest: No node would be left, or more than a cluster has, or one with less memory
+            than a node needs.
+    """
     spread = question.spread(len(nodes))
+    _check_memory(nodes, question)
     parts: dict[str, list[_Part]] = {}
     for node in nodes:
         for curve in node.namespaces:
@@ -106,7 +118,32 @@ def answer_of(nodes: Sequence[NodeCurves], question: Question) -> Answer:
         then_disk_bytes=round(sum(disks) * spread),
         total=_row("", [part for each in parts.values() for part in each], question, spread),
         namespaces=rows,
+        notes=_notes(nodes, question),
     )
+
+
+def _check_memory(nodes: Sequence[NodeCurves], question: Question) -> None:
+    for node in nodes:
+        memory = question.dram.of(node.arena_bytes)
+        if memory < min(node.arena_bytes, MEMORY_BYTES_MIN):
+            raise InvalidRequest(
+                f"{node.node} would have {format_bytes(round(memory))} of memory",
+                hint=f"{format_bytes(MEMORY_BYTES_MIN)} is the least that a node needs",
+            )
+
+
+def _notes(nodes: Sequence[NodeCurves], question: Question) -> list[str]:
+    if question.nvme.bytes is not None or question.nvme.times == 1:
+        return []
+    bare = [node.node for node in nodes if not node.disk_bytes]
+    if not bare:
+        return []
+    whose = "no node has" if len(bare) == len(nodes) else f"{', '.join(bare)} without"
+    times = f"{question.nvme.times:g}x"
+    return [
+        f"{whose} a disk, and {times} of none is none: that changes nothing there; "
+        "say how many bytes, as in `--nvme 4TiB`"
+    ]
 
 
 def _row(name: str, parts: Sequence[_Part], question: Question, spread: float) -> Row:
