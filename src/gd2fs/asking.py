@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gd2fs.answers import NodeReply, node_reply
+from gd2fs.answers import ClusterStatus, NodeReply, cluster_status, node_reply
 from gd2fs.argument import name_bytes
 from gd2fs.completion import Deadline, Steps
 from gd2fs.errors import InvalidRequest
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gd2fs import _core
 
 FOR_READERS = ("report", "curves")  # these take no more than the right to read everywhere
+NAMES_MAX = 12  # of nodes, in one hint
 
 
 def why(
@@ -49,6 +50,8 @@ def ask_settings(
     call = yield partial(
         core.ask_nodes, text, is_about_settings=True, only=node, timeout_ms=deadline.left_ms()
     )
+    if node and Status(call.status) is Status.GONE:
+        raise no_such_node(cluster_status(core.cluster()), node)
     check(call, "settings")
     if _is_denied(call):
         asked = request.get("do")
@@ -58,6 +61,17 @@ def ask_settings(
             hint=f"it takes a token with the right `{right}` in all namespaces",
         )
     return [node_reply(*each) for each in call.replies]
+
+
+def no_such_node(now: ClusterStatus, node: str) -> InvalidRequest:
+    """What to raise for a name that no node has: it tells those that there are."""
+    names = [each.name for each in now.nodes if each.state != "gone"]
+    told = ", ".join(names[:NAMES_MAX])
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    hint = f"there {'is' if len(names) == 1 else 'are'} {told}{more}" if names else ""
+    return InvalidRequest(
+        f"no node `{node}` in this cluster", hint=hint or "`gd2fs status` shows which there are"
+    )
 
 
 def _is_denied(call: _core.Call) -> bool:

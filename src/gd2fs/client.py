@@ -24,14 +24,14 @@ from gd2fs.answers import (
     node_status,
 )
 from gd2fs.argument import name_bytes
-from gd2fs.asking import ask_settings, why
+from gd2fs.asking import ask_settings, no_such_node, why
 from gd2fs.completion import Completions, Deadline, Steps, run
 from gd2fs.config import ClientConfig, check_timeout, client_config, tls_of
 from gd2fs.errors import Unavailable
 from gd2fs.files import FileSteps
 from gd2fs.fork import NativeClient, abandon, close_in_children, leak
 from gd2fs.marks import NONE, Marks
-from gd2fs.outcome import check
+from gd2fs.outcome import Status, check
 from gd2fs.pages import Key, Pages
 from gd2fs.registered import RegisteredMemory
 from gd2fs.tokens import Token
@@ -743,6 +743,8 @@ class Client:
     def _drain(self, node: str, deadline: Deadline) -> Steps[None]:
         name = name_bytes(node)
         call = yield partial(self._core.drain, name, timeout_ms=deadline.left_ms())
+        if Status(call.status) is Status.GONE:
+            raise no_such_node(cluster_status(self._core.cluster()), node)
         check(call, f"drain node {node}")
 
     def _deadline(self, timeout_s: float | None) -> Deadline:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gd2fs.answers import ClusterStatus, NodeReply
+from gd2fs.asking import no_such_node
 from gd2fs.client import Client
 from gd2fs.errors import GD2FSError, InvalidRequest, Unavailable
 
@@ -30,9 +31,7 @@ def check_heirs(now: ClusterStatus, node: str) -> None:
         each for each in now.nodes if each.state in ("joining", "active") and each.name != node
     ]
     if not is_listed(now, node):
-        raise InvalidRequest(
-            f"no node `{node}` in this cluster", hint="`gd2fs cluster status` lists them"
-        )
+        raise no_such_node(now, node)
     if now.provider != "static" and not heirs:
         raise InvalidRequest(
             f"there is no other node to take what `{node}` has",

@@ -121,3 +121,19 @@ def test_more_than_one_answer_holds_comes_in_several(nodes):
         lines = [json.loads(each) for each in lines_of(recording, 0, 1)]
 
     assert sum(len(each["hash_ids"]) for each in lines) == owned > 12_000
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: Recording(client, node="n9"),
+        lambda client: client.settings({"do": "show"}, node="n9"),
+        lambda client: client.drain("n9"),
+    ],
+)
+def test_a_name_that_no_node_has_is_told_with_those_that_there_are(nodes, ask):
+    with nodes.client(timeout_s=20) as client, pytest.raises(InvalidRequest) as refused:
+        ask(client)
+
+    assert "no node `n9`" in str(refused.value)
+    assert refused.value.hint == "there are n0, n1, n2, n3"

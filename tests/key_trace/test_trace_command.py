@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 import threading
 import urllib.error
 import urllib.request
@@ -122,3 +124,42 @@ def test_what_cannot_be_recorded_is_refused_in_words(cluster, body):
     status, said = post(cluster.members[0].child.facts["admin"], body, MAIN)
 
     assert status == 400 and json.loads(said)["error"]
+
+
+def test_a_node_that_is_not_there_is_told_with_those_that_are(
+    cluster, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("GD2FS_TOKEN", MAIN.as_text())
+    url = cluster.members[0].child.facts["admin"]
+
+    assert main(words_for(cluster, tmp_path / "none", "--node", "n9")) == 1
+    assert "hint: there are n0, n1" in capsys.readouterr().err
+    assert (
+        json.loads(post(url, {"seconds": 1, "node": "n9"}, MAIN)[1])["hint"] == "there are n0, n1"
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_recording_of_nothing_is_an_error(cluster, asking, tmp_path, capsys, monkeypatch, more):
+    monkeypatch.setenv("GD2FS_TOKEN", MAIN.as_text())
+
+    assert main(words_for(cluster, tmp_path / "none", "--namespace", "nosuch", *more)) == 1
+    told = capsys.readouterr().err
+    assert "nothing was recorded" in told and "asked for kv" in told
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_ends_it_early_has_a_whole_file_and_is_told_what_is_in_it(
+    cluster, asking, tmp_path, capsys, monkeypatch, number, status
+):
+    monkeypatch.setenv("GD2FS_TOKEN", MAIN.as_text())
+    out = tmp_path / "asked.jsonl.gz"
+    former = signal.getsignal(number)
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), number))
+    timer.start()
+
+    assert main([*words_for(cluster, out), "--seconds", "60"]) == status
+    lines = gzip.decompress(out.read_bytes()).decode().splitlines()
+    checked(lines)
+    assert capsys.readouterr().out.startswith(f"{len(lines) - 1:,} requests of ")
+    assert signal.getsignal(number) is former

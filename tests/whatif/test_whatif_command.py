@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 
 import pytest
@@ -87,3 +88,12 @@ def test_any_node_tells_it_over_http(cluster, capsys):
 def test_what_means_nothing_is_refused(cluster, capsys, words):
     assert main(["whatif", "--cp", cluster.cp, "--cluster", cluster.name, *words]) == 1
     assert "hint:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("query", ["foo=1", "dram=2x&dram=3x", "dram=0x", "nodes=-2"])
+def test_what_means_nothing_over_http_is_refused_too(cluster, query):
+    url = cluster.members[0].child.facts["admin"] + f"/v1/whatif?{query}"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url, timeout=20)
+
+    assert refused.value.code == 400 and json.load(refused.value)["hint"]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import math
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import IO, Annotated, cast
 
 import typer
 
 from gd2fs import Client
+from gd2fs.cli import ENDINGS, Ended
 from gd2fs.cli.output import count_of, print_json, print_warning
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 from gd2fs.errors import InvalidRequest
-from gd2fs.key_trace import Recording, Summary, header_of, lines_of
+from gd2fs.key_trace import Recording, Summary, header_of, lines_of, namespaces_hint
 from gd2fs.key_trace.recording import SECONDS_MAX
 
 trace_app = typer.Typer(no_args_is_help=True, help="What is asked of running nodes.")
@@ -42,7 +49,8 @@ def record(
     """Record which blocks are asked for, as a trace that `gd2fs sim` reads.
 
     Names do not leave the nodes: numbers stand for them, which no other recording has. Nodes with
-    tokens want one with the right admin in all namespaces.
+    tokens want one with the right admin in all namespaces. Ctrl-C ends it, and the file has what
+    was asked until then. Where nothing was asked that is an error.
     """
     if not 0 < seconds <= SECONDS_MAX:
         raise InvalidRequest(
@@ -53,8 +61,10 @@ def record(
         Recording(client, node=node, namespace=namespace) as recording,
     ):
         nodes = list(recording.nodes)
-        _write(out, recording, seconds, block_tokens)
-    summary = recording.summary
+        with _ending() as ends:
+            seconds = _write(out, recording, seconds, block_tokens, ends)
+        summary = recording.summary
+        fault = None if summary.requests else _nothing(client, namespace, nodes, seconds, out)
     for name, why in summary.lost.items():
         print_warning(f"{name} was not recorded to the end: {why}")
     if summary.dropped:
@@ -73,19 +83,77 @@ def record(
                 "lost_nodes": summary.lost,
             }
         )
-        return
-    print(_text_of(summary, nodes, seconds, out))
+    elif summary.requests:
+        print(_text_of(summary, nodes, seconds, out))
+    if ends.number:
+        if fault:
+            print_warning(str(fault))
+        raise Ended(ends.number)
+    if fault:
+        raise fault
 
 
-def _write(out: Path, recording: Recording, seconds: float, block_tokens: int) -> None:
+class _Ending:
+    """Which signal said that it is to end early; 0: none."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def take(self, number: int, _: FrameType | None) -> None:
+        """The first one ends it in good order, the next one at once."""
+        if self.number:
+            raise Ended(number)
+        self.number = number
+
+    def clock(self) -> float:
+        """Steady seconds; no end of them once it is to end."""
+        return math.inf if self.number else time.monotonic()
+
+
+@contextmanager
+def _ending() -> Iterator[_Ending]:
+    """Until it is left, SIGINT and SIGTERM say that the recording is over: its file is whole."""
+    ends = _Ending()
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        former = {each: signal.getsignal(each) for each in ENDINGS}
+    former = {each: was for each, was in former.items() if was is not signal.SIG_IGN}
+    try:
+        for each in former:
+            signal.signal(each, ends.take)
+        yield ends
+    finally:
+        for each, was in former.items():
+            signal.signal(each, was)
+
+
+def _nothing(
+    client: Client, namespace: str, nodes: list[str], seconds: float, out: Path
+) -> InvalidRequest:
+    """What is said of a file without a request."""
+    where = f" in `{namespace}`" if namespace else ""
+    whom = nodes[0] if len(nodes) == 1 else f"any of {len(nodes)} nodes"
+    hint = namespaces_hint(client, namespace) if namespace else ""
+    return InvalidRequest(
+        f"nothing was recorded: {seconds:.3g} s, and nobody asked {whom} for anything{where}; "
+        f"{out} has no request",
+        hint=hint or "record while somebody asks for pages or files",
+    )
+
+
+def _write(
+    out: Path, recording: Recording, seconds: float, block_tokens: int, ends: _Ending
+) -> float:
+    """Returns for how many seconds."""
     header = header_of(recording, block_tokens)
     with _opened(out) as file, count_of(f"recording {len(recording.nodes)} nodes, s") as show:
         file.write(header)
-        ends_s = time.monotonic() + seconds
+        begun_s = time.monotonic()
         show(round(seconds))
-        for line in lines_of(recording, seconds, block_tokens):
+        for line in lines_of(recording, seconds, block_tokens, clock=ends.clock):
             file.write(line)
-            show(max(0, round(ends_s - time.monotonic())))
+            show(max(0, round(begun_s + seconds - time.monotonic())))
+        return round(min(seconds, time.monotonic() - begun_s), 1) if ends.number else seconds
 
 
 def _opened(out: Path) -> IO[str]:

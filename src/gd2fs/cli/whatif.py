@@ -181,7 +181,9 @@ def _bytes_text(row: Row, is_less: bool) -> str:
     count = _bytes_of(row)
     if not is_less:
         return f"{format_bytes(count)}/s"
-    return f"{format_bytes(abs(count))}/s {'fewer' if count < 0 else 'more'}" if count else "as many"
+    return (
+        f"{format_bytes(abs(count))}/s {'fewer' if count < 0 else 'more'}" if count else "as many"
+    )
 
 
 def _cells(row: Row, is_less: bool) -> Sequence[str]:

@@ -4,6 +4,6 @@
 batches; ``recording`` asks all nodes and puts what they say in one order.
 """
 
-from gd2fs.key_trace.recording import Recording, Summary, header_of, lines_of
+from gd2fs.key_trace.recording import Recording, Summary, header_of, lines_of, namespaces_hint
 
-__all__ = ["Recording", "Summary", "header_of", "lines_of"]
+__all__ = ["Recording", "Summary", "header_of", "lines_of", "namespaces_hint"]

@@ -24,6 +24,8 @@ from gd2fs.key_trace.requests import Request, Requests
 POLL_S = 0.25  # between two rounds; a lane of a node has room for more
 LATE_US = 50_000  # from when a thread reads the clock until it has noted its batch
 SECONDS_MAX = 86_400.0
+ASK_S = 2.0
+NAMES_MAX = 12  # of namespaces, in one hint
 BLOCK_TOKENS_MAX = 1 << 20
 ID_BYTES, KEY_BYTES = 8, 16
 Placed = tuple[int, str, Request]  # microseconds since the beginning, the node
@@ -186,6 +188,20 @@ def lines_of(
         for at_us, node, request in recording.take(is_last=is_over):
             _add(recording.summary, request)
             yield _line_of(at_us, node, request, block_tokens)
+
+
+def namespaces_hint(client: Client, namespace: str) -> str:
+    """Which other namespaces nodes were asked for lately; empty: none, or nobody tells."""
+    try:
+        replies = client.settings({"do": "curves"}, timeout_s=ASK_S)
+    except (InvalidRequest, Unavailable):
+        return ""
+    told = [each.value.get("namespaces", ()) for each in replies if each.value]
+    names = sorted({space["name"] for spaces in told for space in spaces} - {"", namespace})
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"lately nodes were asked for {', '.join(names[:NAMES_MAX])}{more}"
 
 
 def _add(summary: Summary, request: Request) -> None:
