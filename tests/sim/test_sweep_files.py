@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from made_traces import small_trace, write_mooncake
+from sim.made_traces import small_trace, write_mooncake
 
 from gd2fs.cli import main
 from gd2fs.errors import InvalidRequest
@@ -30,7 +30,7 @@ PRICES = '{"gpu": 2, "dram_gb": 0.01, "nvme_gb": 0.001, "nic_gbit": 0.001}'
 
 @pytest.fixture
 def trace(tmp_path):
-    return write_mooncake(small_trace(requests=60), tmp_path / "trace.jsonl")
+    return write_mooncake(small_trace(requests=60), tmp_path / "trace.jsonl", block_tokens=512)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def failed(capsys, *words):
 
 def test_other_content_under_the_same_name_is_another_trace(trace, results):
     run(trace, results)
-    write_mooncake(small_trace(requests=61), trace)
+    write_mooncake(small_trace(requests=61), trace, block_tokens=512)
 
     with pytest.raises(InvalidRequest, match="this trace and setting"):
         run(trace, results)
