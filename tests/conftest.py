@@ -155,6 +155,16 @@ class _Lines(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that runs in the tests' own process takes the log over: it is given back."""
+    logger = logging.getLogger("gd2fs")
+    level, handlers, propagates = logger.level, list(logger.handlers), logger.propagate
+    yield
+    logger.setLevel(level)
+    logger.handlers[:], logger.propagate = handlers, propagates
+
+
 @pytest.fixture
 def logged() -> Iterator[list[str]]:
     """What gd2fs logs, line by line; also where a command of ours has taken its log over."""
