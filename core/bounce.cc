@@ -283,13 +283,12 @@ void Bouncer::look_at_copies() {
 }
 
 void Bouncer::copied(const JobRef& job) {
-  if (!job->fault.empty()) note_fault(*job, job->fault);
   const bool is_sent = job->rpc->is_upload();
-  if (job->is_checked) {
-    job->fault.empty() ? check(*job) : void(job->rpc->status = Status::unavailable);
-    return end(job);
-  }
-  if (job->fault.empty()) {
+  if (!job->fault.empty()) {
+    note_fault(*job, job->fault);
+  } else if (job->is_checked) {
+    check(*job);
+  } else {
     const std::lock_guard lock(mutex_);
     (is_sent ? counts_.out_bytes : counts_.in_bytes) += job->bytes;
   }

@@ -157,7 +157,8 @@ class _Lines(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def _log_as_before() -> Iterator[None]:
-    """A command that runs in the tests' own process takes the log over: it is given back."""
+    """Whoever takes the log over, as a command that runs in the tests' own process, gives it back
+    with the test."""
     logger = logging.getLogger("gd2fs")
     level, handlers, propagates = logger.level, list(logger.handlers), logger.propagate
     yield
@@ -166,12 +167,9 @@ def _log_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def logged() -> Iterator[list[str]]:
+def logged() -> list[str]:
     """What gd2fs logs, line by line; also where a command of ours has taken its log over."""
     handler, logger = _Lines(), logging.getLogger("gd2fs")
-    level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    yield handler.lines
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    return handler.lines

@@ -37,6 +37,12 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// Of a variable of the environment; nullptr: it is not set, or empty.
+const char* value_of(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
 /// Nothing for NULL and for an empty text.
 std::vector<std::string_view> entries_of(const char* list) {
   std::vector<std::string_view> entries;
@@ -143,8 +149,8 @@ Error fill_counts(const xfer_gd2fs_options& options, ClientOptions& out) {
 }
 
 Error fill_transport(ClientOptions& out) {
-  const char* const text = std::getenv("GD2FS_TRANSPORT");
-  if (text == nullptr || *text == '\0') return {};
+  const char* const text = value_of("GD2FS_TRANSPORT");
+  if (text == nullptr) return {};
   auto transport = parse_transport(text);
   if (!transport) return transport.error();
   const bool is_rdma = out.transport == Transport::rdma;  // by `dp_address`
@@ -156,8 +162,7 @@ Error fill_transport(ClientOptions& out) {
 
 void fill_rdma(ucx::Options& ucx) {
   const auto fill = [](const char* variable, std::string& text) {
-    const char* const given = std::getenv(variable);
-    if (given != nullptr && *given != '\0') text = given;
+    if (const char* const given = value_of(variable)) text = given;
   };
   fill("GD2FS_UCX", ucx.library);
   fill("GD2FS_UCX_TLS", ucx.transports);
@@ -165,15 +170,14 @@ void fill_rdma(ucx::Options& ucx) {
 
 /// From the environment alone: a secret is nothing for a struct that programs print.
 Error fill_token(ClientOptions& out) {
-  const char* const file = std::getenv("GD2FS_TOKEN_FILE");
-  if (file != nullptr && *file != '\0') {
+  if (const char* const file = value_of("GD2FS_TOKEN_FILE")) {
     auto source = TokenSource::of_file(file);
     if (!source) return source.error();
     out.token = std::move(*source);
     return {};
   }
-  const char* const text = std::getenv("GD2FS_TOKEN");
-  if (text == nullptr || *text == '\0') return {};
+  const char* const text = value_of("GD2FS_TOKEN");
+  if (text == nullptr) return {};
   auto token = parse_token(text);
   if (!token) return fault_of("GD2FS_TOKEN: " + token.error().message, token.error().hint);
   out.token = std::make_shared<TokenSource>(std::move(*token));
@@ -198,8 +202,8 @@ std::optional<std::size_t> parse_size(std::string_view text) {
 
 Error fill_sockets(tcp::SocketSettings& sockets) {
   if (const char* name = std::getenv("GD2FS_CONGESTION")) sockets.congestion = name;
-  const char* text = std::getenv("GD2FS_SOCKET_BUFFER");
-  if (text == nullptr || *text == '\0') return {};
+  const char* const text = value_of("GD2FS_SOCKET_BUFFER");
+  if (text == nullptr) return {};
   const auto size = parse_size(text);
   if (!size)
     return fault_of("GD2FS_SOCKET_BUFFER is " + quoted(text) + ", not a size",
@@ -210,26 +214,28 @@ Error fill_sockets(tcp::SocketSettings& sockets) {
 
 /// `direct` or `bounce`; unset: direct.
 Error fill_policy(const char* variable, bool& is_direct) {
-  const char* const text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return {};
+  const char* const text = value_of(variable);
+  if (text == nullptr) return {};
   is_direct = std::string_view(text) == "direct";
   if (is_direct || std::string_view(text) == "bounce") return {};
   return fault_of(std::string(variable) + " is " + quoted(text), "`direct` or `bounce`");
 }
 
 Error fill_devices(DeviceSettings& devices) {
-  if (Error fault = fill_policy("GD2FS_LOAD_POLICY", devices.is_load_direct); fault.message != "")
+  if (Error fault = fill_policy("GD2FS_LOAD_POLICY", devices.is_load_direct);
+      !fault.message.empty())
     return fault;
-  if (Error fault = fill_policy("GD2FS_SAVE_POLICY", devices.is_save_direct); fault.message != "")
+  if (Error fault = fill_policy("GD2FS_SAVE_POLICY", devices.is_save_direct);
+      !fault.message.empty())
     return fault;
-  if (const char* const text = std::getenv("GD2FS_BOUNCE_SIZE"); text != nullptr && *text != '\0') {
+  if (const char* const text = value_of("GD2FS_BOUNCE_SIZE")) {
     const auto size = parse_size(text);
     if (!size || *size < BOUNCE_BYTES_MIN || *size > BOUNCE_BYTES_MAX)
       return fault_of("GD2FS_BOUNCE_SIZE is " + quoted(text), "`1MiB` to `64GiB`; or unset it");
     devices.bounce_bytes = *size;
   }
-  const char* const checks = std::getenv("GD2FS_LOAD_CHECKS");
-  if (checks == nullptr || *checks == '\0') return {};
+  const char* const checks = value_of("GD2FS_LOAD_CHECKS");
+  if (checks == nullptr) return {};
   const char* const end = checks + std::strlen(checks);
   const auto [stop, fault] = std::from_chars(checks, end, devices.checked_one_in);
   if (fault == std::errc{} && stop == end) return {};

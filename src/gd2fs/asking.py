@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gd2fs import _core
 
 FOR_READERS = ("report", "curves")  # these take no more than the right to read everywhere
-NAMES_MAX = 12  # of nodes, in one hint
+NAMES_MAX = 12  # of nodes or namespaces, in one hint
 
 
 def why(
@@ -66,12 +66,16 @@ def ask_settings(
 def no_such_node(now: ClusterStatus, node: str) -> InvalidRequest:
     """What to raise for a name that no node has: it tells those that there are."""
     names = [each.name for each in now.nodes if each.state != "gone"]
-    told = ", ".join(names[:NAMES_MAX])
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    hint = f"there {'is' if len(names) == 1 else 'are'} {told}{more}" if names else ""
+    hint = f"there {'is' if len(names) == 1 else 'are'} {some_of(names)}" if names else ""
     return InvalidRequest(
         f"no node `{node}` in this cluster", hint=hint or "`gd2fs status` shows which there are"
     )
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first ``NAMES_MAX`` of them, and how many more there are."""
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
 
 
 def _is_denied(call: _core.Call) -> bool:

@@ -42,7 +42,8 @@ def new_buffer(what: str, size: int) -> bytearray:
     """
     if size <= UNCHECKED_BYTES_MAX:
         return bytearray(size)
-    bytes_max = min(BUFFER_BYTES_MAX, _free_bytes())
+    free = free_memory()
+    bytes_max = BUFFER_BYTES_MAX if free is None else min(BUFFER_BYTES_MAX, free)
     try:
         if size <= bytes_max:
             return bytearray(size)
@@ -54,12 +55,13 @@ def new_buffer(what: str, size: int) -> bytearray:
     )
 
 
-def _free_bytes() -> int:
-    for line in MEMINFO.read_text().splitlines():
+def free_memory() -> int | None:
+    """Bytes that the machine has for whoever asks; None: it does not say."""
+    for line in MEMINFO.read_text().splitlines() if MEMINFO.exists() else ():
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) << 10
-    return BUFFER_BYTES_MAX
+    return None
 
 
 def views_of(buffers: Any) -> list[memoryview]:

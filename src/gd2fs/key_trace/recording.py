@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gd2fs.answers import NodeReply
+from gd2fs.asking import some_of
 from gd2fs.client import Client
 from gd2fs.errors import InvalidRequest, Unavailable
 from gd2fs.key_trace.entries import Batch, batches_in
@@ -25,7 +26,6 @@ POLL_S = 0.25  # between two rounds; a lane of a node has room for more
 LATE_US = 50_000  # from when a thread reads the clock until it has noted its batch
 SECONDS_MAX = 86_400.0
 ASK_S = 2.0
-NAMES_MAX = 12  # of namespaces, in one hint
 BLOCK_TOKENS_MAX = 1 << 20
 ID_BYTES, KEY_BYTES = 8, 16
 Placed = tuple[int, str, Request]  # microseconds since the beginning, the node
@@ -198,10 +198,7 @@ def namespaces_hint(client: Client, namespace: str) -> str:
         return ""
     told = [each.value.get("namespaces", ()) for each in replies if each.value]
     names = sorted({space["name"] for spaces in told for space in spaces} - {"", namespace})
-    if not names:
-        return ""
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"lately nodes were asked for {', '.join(names[:NAMES_MAX])}{more}"
+    return f"lately nodes were asked for {some_of(names)}" if names else ""
 
 
 def _add(summary: Summary, request: Request) -> None:

@@ -17,7 +17,7 @@ from gd2fs.sim.cost import check_priced, cost_of, prices_of
 from gd2fs.sim.engine import PRESETS, engine_of
 from gd2fs.sim.figures import check_finite, figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
-from gd2fs.sim.goal import Goal, rate_at
+from gd2fs.sim.goal import Goal, check_timed, rate_at
 from gd2fs.sim.outputs import check_outputs, inputs_of, writing
 from gd2fs.sim.playing import Played, play
 from gd2fs.sim.progress import bar_of, opened_trace, table_console
@@ -164,11 +164,8 @@ def _sim(
     )
     if goal is not None and setting.engine.is_instant:
         raise InvalidRequest("`--goal` is about time", hint="say what engines do: `--engine`")
-    if goal is not None and workers:
-        raise InvalidRequest(
-            "`--goal` changes the times of the trace, and `--workers` ignores them",
-            hint="give one of both",
-        )
+    if goal is not None:
+        check_timed(workers)
     names = TOPOLOGIES if topology == BOTH else (topology,)
     settings = [replace(setting, topology=name) for name in names]
     _run(_Wanted(trace, block_tokens, goal, elastic, prices, as_json, html), settings)

@@ -48,17 +48,26 @@ class Reached:
     is_at_least: bool
 
 
+def check_timed(workers: int) -> None:
+    """Refuse a goal where ``workers`` send the requests, whatever the trace's times are.
+
+    Raises:
+        InvalidRequest: They do.
+    """
+    if workers:
+        raise InvalidRequest(
+            "`--goal` changes the times of the trace, and `--workers` ignores them",
+            hint="give one of both",
+        )
+
+
 def rate_at(trace: Trace, fleet: Fleet, goal: Goal) -> Reached:
     """Requests a second, of those whose arrivals the trace has.
 
     Raises:
         InvalidRequest: All requests come at once, or workers send them: there is no rate to change.
     """
-    if fleet.workers:
-        raise InvalidRequest(
-            "`--goal` changes the times of the trace, and `--workers` ignores them",
-            hint="give one of both",
-        )
+    check_timed(fleet.workers)
     if trace.span_s <= 0:
         raise InvalidRequest(
             "all requests of the trace come at once: `--goal` has no rate to change",

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import resource
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gd2fs.buffers import free_memory
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.trace import BLOCKS_MAX, Floats, Ints, Trace, plain
 from gd2fs.sizes import format_bytes
@@ -25,7 +25,11 @@ PART = 500_000  # requests whose blocks are made at once
 DAY_S = 86_400.0
 REQUEST_BYTES, BLOCK_BYTES = 141, 4  # while a trace is made, as measured
 PART_BLOCK_BYTES = 44  # more, of a block in the part that is being made
-MEMINFO = Path("/proc/meminfo")
+
+
+def is_made(name: str) -> bool:
+    """Does this name of a trace say how it is made? Else it is a file's."""
+    return name.startswith(PREFIX) or name == PREFIX.rstrip(":")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +172,8 @@ def _memory_left() -> int:
     """Bytes that this process may still have."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     left = limit if limit != resource.RLIM_INFINITY else 1 << 62
-    for line in MEMINFO.read_text().splitlines() if MEMINFO.exists() else ():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            left = min(left, int(value.split()[0]) << 10)
-    return left
+    free = free_memory()
+    return left if free is None else min(left, free)
 
 
 def _turns(made: Made, source: np.random.Generator) -> Ints:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.engine import PRESETS
-from gd2fs.sim.made import PREFIX
+from gd2fs.sim.made import is_made
 
 STDOUT = Path("-")
 OTHER = "name a file that can be written"
@@ -23,7 +23,7 @@ OTHER = "name a file that can be written"
 def inputs_of(trace: str, engine: str = "none", prices: Path | None = None) -> dict[str, Path]:
     """The files that a simulation reads, by what they are."""
     found = {}
-    if not (trace.startswith(PREFIX) or trace == PREFIX.rstrip(":")):
+    if not is_made(trace):
         found["the trace"] = Path(trace)
     if engine != "none" and engine not in PRESETS:
         found["`--engine`"] = Path(engine)

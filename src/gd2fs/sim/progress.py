@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from gd2fs.cli.output import WIDTH_MAX, is_terminal, print_warning, printable, progress_of
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.made import PREFIX, made_of, make_trace
+from gd2fs.sim.made import PREFIX, is_made, made_of, make_trace
 from gd2fs.sim.reading import checked_block, read_trace
 from gd2fs.sim.trace import Trace
 
@@ -52,7 +52,7 @@ def opened_trace(name: str, block_tokens: int | None = None) -> Trace:
 
 
 def _opened(name: str, block_tokens: int | None) -> Trace:
-    if name.startswith(PREFIX) or name == PREFIX.rstrip(":"):
+    if is_made(name):
         return make_trace(made_of(name.removeprefix(PREFIX) if ":" in name else ""))
     path = Path(name)
     size = path.stat().st_size if path.is_file() else None

@@ -65,12 +65,13 @@ class Setting:
         for name, most in MOST.items():
             value = getattr(self, name)
             if not 0 <= value <= most:  # nor NaN
-                option = "--" + name.replace("_gbit", "-nic").replace("_", "-")
-                raise InvalidRequest(f"`{option}` is {value}", hint=f"give 0 to {plain(most)}")
-            if 0 < value < GBIT_LEAST:  # what is counted has no value between 0 and 1
-                option = "--" + name.replace("_gbit", "-nic")
                 raise InvalidRequest(
-                    f"`{option}` is {value}", hint=f"give {plain(GBIT_LEAST)} or more, or 0"
+                    f"`{option_of(name)}` is {value}", hint=f"give 0 to {plain(most)}"
+                )
+            if 0 < value < GBIT_LEAST:  # what is counted has no value between 0 and 1
+                raise InvalidRequest(
+                    f"`{option_of(name)}` is {value}",
+                    hint=f"give {plain(GBIT_LEAST)} or more, or 0",
                 )
 
     @property
@@ -108,6 +109,11 @@ class Setting:
     def facts(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return asdict(self)
+
+
+def option_of(name: str) -> str:
+    """What a field is called on the command line."""
+    return "--" + name.replace("_gbit", "-nic").replace("_", "-")
 
 
 def _kill_of(text: str) -> tuple[float, int]:

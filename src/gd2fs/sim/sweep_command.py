@@ -18,7 +18,7 @@ from gd2fs.sim.engine import engine_of
 from gd2fs.sim.outputs import check_outputs, inputs_of, writing
 from gd2fs.sim.progress import bar_of, table_console
 from gd2fs.sim.report import value_of
-from gd2fs.sim.setting import Setting
+from gd2fs.sim.setting import Setting, option_of
 from gd2fs.sim.sweep import JOBS_MAX, Sweep, is_unlimited, pareto, run_sweep
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -140,8 +140,7 @@ def values_of(name: str, text: str) -> list[Any]:
             found += _doubled(kind(low), kind(high)) if dots else [kind(part)]
         return list(dict.fromkeys(found))
     except (ValueError, TypeError) as error:
-        option = "--" + name.replace("_gbit", "-nic").replace("_", "-")
-        raise InvalidRequest(f"`{option}` is `{text}`", hint=LIST_HINT) from error
+        raise InvalidRequest(f"`{option_of(name)}` is `{text}`", hint=LIST_HINT) from error
 
 
 def _doubled(low: Any, high: Any) -> list[Any]:
