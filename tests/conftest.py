@@ -156,14 +156,18 @@ class _Lines(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
-def _log_as_before() -> Iterator[None]:
+def _log_of_its_own() -> Iterator[None]:
     """Whoever takes the log over, as a command that runs in the tests' own process, gives it back
-    with the test."""
-    logger = logging.getLogger("gd2fs")
-    level, handlers, propagates = logger.level, list(logger.handlers), logger.propagate
+    with the test; one that ran for a fixture of many tests, before the test."""
+    _give_log_back()
     yield
-    logger.setLevel(level)
-    logger.handlers[:], logger.propagate = handlers, propagates
+    _give_log_back()
+
+
+def _give_log_back() -> None:
+    logger = logging.getLogger("gd2fs")
+    logger.setLevel(logging.NOTSET)
+    logger.handlers[:], logger.propagate = [], True
 
 
 @pytest.fixture

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +16,6 @@ from gd2fs.sim.outputs import check_outputs
 from gd2fs.sim.setting import Setting
 from gd2fs.sim.sweep import Sweep, run_sweep
 from gd2fs.sim.sweep_command import best_of, measures_of, place_of, values_of
-from gd2fs.sim.workers import worked_out
 
 QUICK = Rates(token_s=1e-4, prompt_s=0.001, step_s=0.01, requests_max=32, token_bytes=1000)
 AXES = {"topology": ["shared"], "cache_blocks": [50, 100, 200]}
@@ -223,53 +217,3 @@ def test_what_has_no_measure_has_no_place():
 
     assert [place_of(run, measures) for run in runs] == [(7, None), (7, 100), (7, 180)]
     assert best_of(runs, measures) == [1]
-
-
-def _ends(_common, _task):
-    os._exit(9)
-
-
-@pytest.mark.slow
-def test_a_process_that_ends_is_told():
-    with pytest.raises(InvalidRequest, match="status 9"):
-        list(worked_out(_ends, None, [1, 2, 3], 2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wait_s", [0.0, 1.5])  # while they start, and while they play
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_sweep_and_its_processes_at_once(results, number, status, wait_s):
-    words = ["sim", "sweep", "made:requests=400000,rate=100", "--results", results, "--jobs", "2"]
-    words += ["--instances", "64,65", "--engine", "h100-8b", "--cache-blocks", "1000..64000"]
-    command = [sys.executable, "-m", "gd2fs", *map(str, words)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
-    while not results.exists() or len(_children(process.pid)) < 3:  # one tracks resources
-        assert process.poll() is None
-        time.sleep(0.05)
-    time.sleep(wait_s)
-    children = _children(process.pid)
-
-    started = time.monotonic()
-    process.send_signal(number)
-    _, told = process.communicate(timeout=60)
-
-    assert process.returncode == status
-    assert time.monotonic() - started < 3
-    assert told.count(b"\n") == 1, told
-    assert not any(_is_alive(child) for child in children)
-
-
-def _children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(each) for each in file.read().split()]
-
-
-def _is_alive(pid):
-    deadline = time.monotonic() + 5  # the tracker of resources ends by itself
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        time.sleep(0.05)
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
@@ -13,6 +14,8 @@ from gd2fs.errors import GD2FSError, InvalidRequest
 
 Work = Callable[[Any, Any], Any]  # of a child: what all have in common, and one task
 Line = connection.Connection
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 
 def worked_out(work: Work, common: Any, tasks: Sequence[Any], jobs: int) -> Iterator[Any]:
@@ -58,7 +61,7 @@ def _processes(work: Work, count: int) -> Iterator[dict[Line, Any]]:
             with _signals_later():
                 process.start()
                 found[ours] = process
-            theirs.close()
+                theirs.close()
         yield found
     finally:
         for process in found.values():
@@ -70,12 +73,26 @@ def _processes(work: Work, count: int) -> Iterator[dict[Line, Any]]:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """What is started meanwhile takes no Ctrl-C of the terminal, either: its parent ends it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """What ends this process is taken afterwards, so that no process is left half started.
+
+    What is started meanwhile takes no Ctrl-C of the terminal, either: its parent ends it. Blocked
+    signals alone do not do: another thread may take one, and its Python handler runs in this one.
+    """
+    taken: list[int] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+    handlers: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other may, and none runs there
+        handlers = {each: signal.getsignal(each) for each in ENDINGS}
     try:
+        for each in handlers:
+            signal.signal(each, lambda number, _frame: taken.append(number))
         yield
     finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in taken[:1]:
+            signal.raise_signal(number)
 
 
 def _send(line: Line, process: Any, value: Any) -> None:
