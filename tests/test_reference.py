@@ -10,7 +10,7 @@ import typer
 
 from gd2fs.bench.commands import bench_app, demo_app
 from gd2fs.bench.fleet.commands import fleet_app
-from gd2fs.cli.app import app
+from gd2fs.cli.app import make_app
 from gd2fs.reference import PAGES, command_line, error_list
 from gd2fs.reference.setting_list import ENVIRONMENT, variables_read
 from gd2fs.sim.commands import apps_below, sim_app
@@ -28,7 +28,7 @@ NO_VARIABLES = {  # of the C interface; and what builds with planted faults read
 def all_commands():
     """By their names; those that read their own options as they read them."""
     wide = {"bench": bench_app, "demo": demo_app, "sim": sim_app}
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(make_app()).commands
     return {**commands, **{name: typer.main.get_command(each) for name, each in wide.items()}}
 
 

@@ -223,9 +223,9 @@ def test_what_is_shown_can_be_read_as_a_file(settings):
 def test_options_are_shown_by_the_names_that_serve_knows():
     from typer.main import get_command
 
-    from gd2fs.cli.app import app
+    from gd2fs.cli.app import make_app
 
-    serve = get_command(app).commands["serve"]
+    serve = get_command(make_app("serve")).commands["serve"]
     known = {parameter.name for parameter in serve.params}
     assert known >= OPTIONS - {"etcd"}
 

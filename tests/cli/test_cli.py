@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from gd2fs import Client
-from gd2fs.cli.app import app
+from gd2fs.cli.app import GROUPS, make_app
 from gd2fs.testing.cluster import Cluster, free_ports
 
 MIB = 1 << 20
@@ -239,9 +239,16 @@ def test_a_file_larger_than_all_arenas_is_refused_at_once(run, local):
 # ---- the reference -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_of_a_command_only_its_own_file_is_loaded(group):
+    alone = typer.main.get_command(make_app(GROUPS[group][-1])).commands
+
+    assert set(alone) == set(GROUPS[group])
+
+
 def test_the_reference_names_every_command_and_option():
     text = (Path(__file__).resolve().parents[2] / "docs/reference/cli.md").read_text("utf-8")
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(make_app()).commands
     shown = [p for command in commands.values() for p in command.params if not p.hidden]
     words = {word for p in shown for word in p.opts}
 

@@ -5,6 +5,7 @@ Exit status: 0 done, 1 an error, 2 wrong usage, 3 a miss, 130 interrupted, 143 t
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import os
@@ -14,25 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gd2fs.cli import (
-    Ended,
-    advise,
-    bench,
-    cluster,
-    config,
-    doctor,
-    files,
-    plan,
-    serve,
-    status,
-    token,
-    top,
-    topology,
-    trace,
-    transfer,
-    whatif,
-    why,
-)
+from gd2fs.cli import Ended, status
 from gd2fs.cli.access import add_access
 from gd2fs.cli.log import log_to_stderr
 from gd2fs.cli.output import Miss, print_error, print_miss
@@ -41,39 +24,48 @@ from gd2fs.errors import GD2FSError
 EXIT_ERROR = 1
 EXIT_MISS = 3
 
-app = typer.Typer(
-    name="gd2fs",
-    help="A distributed store for the KV caches of large language models.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-GROUPS = (
-    serve,
-    transfer,
-    files,
-    advise,
-    status,
-    top,
-    trace,
-    whatif,
-    why,
-    cluster,
-    config,
-    token,
-    doctor,
-    topology,
-    plan,
-    bench,
-)
-for group in GROUPS:
-    group.register(app)
-add_access(app)
+# Commands by the file that has them, in the order of the help.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "serve": ("serve",),
+    "transfer": ("put", "get"),
+    "files": ("ls", "stat", "rm", "sync"),
+    "advise": ("advise",),
+    "status": ("status", "version"),
+    "top": ("top",),
+    "trace": ("trace",),
+    "whatif": ("whatif",),
+    "why": ("why",),
+    "cluster": ("cluster", "drain"),
+    "config": ("config",),
+    "token": ("token",),
+    "doctor": ("doctor",),
+    "topology": ("topology",),
+    "plan": ("plan",),
+    "bench": ("demo", "bench", "sim"),
+}
 
 
-@app.callback()
+def make_app(word: str = "") -> typer.Typer:
+    """The command line; only a part of it where ``word`` is a command.
+
+    What some commands import takes longer than most others take to run.
+    """
+    app = typer.Typer(
+        name="gd2fs",
+        help="A distributed store for the KV caches of large language models.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    command = word.removeprefix("--")  # --version
+    for group in [name for name, commands in GROUPS.items() if command in commands] or GROUPS:
+        importlib.import_module(f"gd2fs.cli.{group}").register(app)
+    add_access(app)
+    return app
+
+
 def _options(
     is_version: Annotated[
         bool,
@@ -89,6 +81,7 @@ def run(words: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a name need not fit the locale
     log_to_stderr(logging.WARNING)
     try:
+        app = make_app(words[0] if words else "")
         status = app(args=list(words), prog_name="gd2fs", standalone_mode=False) or 0
         if sys.stdout is not None:
             sys.stdout.flush()  # what cannot be written is an error of the command

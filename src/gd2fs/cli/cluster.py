@@ -36,16 +36,14 @@ POLL_S = 0.2
 DRAIN_S_DEFAULT = 3600.0
 TRIES_MAX = 8  # to change the settings while others do
 
-cluster_app = typer.Typer(
-    no_args_is_help=True, help="Which nodes there are, and how many copies they keep."
-)
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    cluster_app.command("status")(status)
-    cluster_app.command("replicas")(replicas)
-    app.add_typer(cluster_app, name="cluster")
+    help_text = "Which nodes there are, and how many copies they keep."
+    group = typer.Typer(no_args_is_help=True, help=help_text)
+    group.command("status")(status)
+    group.command("replicas")(replicas)
+    app.add_typer(group, name="cluster")
     app.command("drain")(drain)
 
 

@@ -23,14 +23,13 @@ from gd2fs.errors import InvalidRequest
 from gd2fs.key_trace import Recording, Summary, header_of, lines_of, namespaces_hint
 from gd2fs.key_trace.recording import SECONDS_MAX
 
-trace_app = typer.Typer(no_args_is_help=True, help="What is asked of running nodes.")
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    trace_app.command("record")(record)
-    trace_app.callback()(lambda: None)  # a group, though it has one command
-    app.add_typer(trace_app, name="trace")
+    group = typer.Typer(no_args_is_help=True, help="What is asked of running nodes.")
+    group.command("record")(record)
+    group.callback()(lambda: None)  # a group, though it has one command
+    app.add_typer(group, name="trace")
 
 
 def record(

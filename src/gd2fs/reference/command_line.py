@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from gd2fs.cli.access import OPTIONS
-from gd2fs.cli.app import app
+from gd2fs.cli.app import make_app
 from gd2fs.reference import markdown
 
 TEXTS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "text"
@@ -37,7 +37,7 @@ PLAIN = {"--json"}  # says itself
 
 def page() -> str:
     """The whole page."""
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(make_app()).commands  # type: ignore[attr-defined]
     parts = [text_of("index")]
     for name, command in commands.items():
         parts += _command(name, command) if name not in WIDE else _wide(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 import gd2fs
-from gd2fs.cli.app import app
+from gd2fs.cli.app import make_app
 from gd2fs.cli.serve import options_of, serve
 from gd2fs.reference import markdown
 from gd2fs.reference.command_line import meanings_of
@@ -88,7 +88,7 @@ def variables_read() -> set[str]:
 
 
 def _options() -> Iterator[tuple[str, str, str, str]]:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(make_app()).commands  # type: ignore[attr-defined]
     parameters = {each.name: each for each in commands["serve"].params}
     signature = inspect.signature(serve).parameters
     longer = meanings_of("serve")
