@@ -51,7 +51,7 @@ ifdef PREFIX
 endif
 
 test: $(STAMPS)/test-extra core-tests ## set everything up and run the tests
-	$(BIN)/python -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 test-engines: $(STAMPS)/engine-deps $(STAMPS)/install ## tests with real engines, each in an environment of its own; one of them with ENGINE_ARGS=sglang
 	PYTHONPATH=tests $(BIN)/python -m engines $(ENGINE_ARGS)

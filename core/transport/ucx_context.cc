@@ -57,6 +57,7 @@ Result<ContextRef> Context::open(const Options& options) {
   if (!library) return library.error();
   const Calls& calls = (*library)->calls();
   ContextRef context(new Context(*library));
+  context->stranded_max_ = options.stranded_max;
   context->has_cards_ = finds_cards(options.transports) && knows_cards(**library);
   Config config(calls);
   config.set("TLS", options.transports.c_str());
@@ -116,6 +117,11 @@ Result<MemoryRef> Context::register_memory(std::span<std::byte> bytes) {
 }
 
 Result<std::unique_ptr<Worker>> Context::make_worker() {
+  if (const std::size_t stranded = Worker::stranded(); stranded >= stranded_max_)
+    return Error{"nodes vanished in the middle of transfers without cards, and left " +
+                     std::to_string(stranded) +
+                     " UCX workers behind, which stay until the end of this process",
+                 "bytes go over TCP from here on; start the process again to have transfers"};
   const Calls& calls = library_->calls();
   const std::lock_guard lock(mutex_);
   const abi::WorkerParams params;

@@ -20,9 +20,13 @@ namespace gd2fs::ucx {
 /// serve all peers and cannot be closed for one.
 inline constexpr const char* TRANSPORTS_DEFAULT = "^shm,dc";
 
+/// Of a process: see `Worker::strand`. Each costs eight descriptors and up to 8 MB.
+inline constexpr std::size_t STRANDED_MAX = 64;
+
 struct Options {
   std::string library;                          // path of a libucp; empty: the system's
   std::string transports = TRANSPORTS_DEFAULT;  // as `UCX_TLS`
+  std::size_t stranded_max = STRANDED_MAX;      // once so many workers are, none is made
 };
 
 /// Has this machine a card, and may UCX use it? Looked up without UCX.
@@ -81,6 +85,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
   const LibraryRef library_;
   abi::Context* handle_ = nullptr;
+  std::size_t stranded_max_ = STRANDED_MAX;
   bool has_cards_ = false;
   // Guards: registrations, and workers as they come and go. UCX has a lock of its own for most of
   // this, by its version.

@@ -15,6 +15,17 @@ constexpr unsigned STEPS_MAX = 64;  // of one call: others of its thread have th
 constexpr std::chrono::milliseconds CLOSING_TIME{20};
 constexpr std::chrono::microseconds AWAKE_TIME{200};
 
+struct Stranded {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Worker>> workers;
+};
+
+/// They stay, at the process's end too.
+Stranded& stranded_workers() {
+  static auto& all = *new Stranded;
+  return all;
+}
+
 }  // namespace
 
 Worker::~Worker() {
@@ -37,10 +48,15 @@ Worker::~Worker() {
 
 void Worker::strand(std::unique_ptr<Worker> worker) {
   if (worker->context_->has_cards()) return;
-  static std::mutex mutex;
-  static auto& stranded = *new std::vector<std::unique_ptr<Worker>>;  // nor at the process's end
-  const std::lock_guard lock(mutex);
-  stranded.push_back(std::move(worker));
+  Stranded& all = stranded_workers();
+  const std::lock_guard lock(all.mutex);
+  all.workers.push_back(std::move(worker));
+}
+
+std::size_t Worker::stranded() {
+  Stranded& all = stranded_workers();
+  const std::lock_guard lock(all.mutex);
+  return all.workers.size();
 }
 
 bool Worker::progress() {

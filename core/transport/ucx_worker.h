@@ -26,6 +26,8 @@ class Worker {
   /// cannot take such answers back: it ends the process (1.22.0). So the worker is never called
   /// again, which is as good, as there this side's processor does all the moving; it stays.
   static void strand(std::unique_ptr<Worker> worker);
+  /// How many of this process stay.
+  static std::size_t stranded();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 

@@ -264,6 +264,24 @@ TEST_CASE("a worker that ends takes all its transfers with it") {
   }
 }
 
+TEST_CASE("workers that had to be left behind are counted, and there are no more than agreed") {
+  NEEDS_UCX();
+  ucx::Options options = ucx_options("tcp");
+  options.stranded_max = ucx::Worker::stranded() + 2;
+  const auto context = *ucx::Context::open(options);
+  const auto strand_one = [&] { ucx::Worker::strand(std::move(*context->make_worker())); };
+
+  strand_one();
+  CHECK(context->make_worker());
+  strand_one();
+  const auto refused = context->make_worker();
+
+  CHECK(ucx::Worker::stranded() == options.stranded_max);
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("left 2 UCX workers behind") != std::string::npos);
+  CHECK((*ucx::Context::open(ucx_options("tcp")))->make_worker());
+}
+
 // ---- two processes -------------------------------------------------------------------
 
 namespace {
