@@ -1,7 +1,7 @@
 #include "file_write.h"
 
 #include <algorithm>
-#include <cassert>
+#include <utility>
 
 #include "file_read.h"
 #include "random.h"
@@ -94,7 +94,7 @@ bool FileWrite::take_facts() {
     gen_ = facts_.gen;
     begin_pieces();
   } else {
-    fail(Status::gone, what(), home());  // unlinked and made anew since
+    fail_write(Status::gone, home());  // unlinked and made anew since
   }
   return false;
 }
@@ -106,9 +106,20 @@ bool FileWrite::may_begin_anew() {
   return !is_bound && seq_ == 0 && !is_unsure_ && begins_++ < BEGINS_MAX;
 }
 
-/// Ends the call: certain not to be applied, unless a COMMIT has gone out.
+/// Certain not to be applied, unless a COMMIT has gone out.
 void FileWrite::give_up(Status status, std::size_t node) {
-  fail(is_unsure_ ? Status::unknown : status, what(), node);
+  fail_write(is_unsure_ ? Status::unknown : status, node);
+}
+
+void FileWrite::fail_write(Status status, std::size_t node) {
+  forget();
+  fail(status, what(), node);
+}
+
+/// What owners have under this tag will not be committed.
+void FileWrite::forget() {
+  if (may_be_listed_) return;
+  forget_staged(network(), path_, tag_, std::exchange(tried_, {}));
 }
 
 // ---- pieces --------------------------------------------------------------------------
@@ -116,11 +127,13 @@ void FileWrite::give_up(Status status, std::size_t node) {
 void FileWrite::begin_pieces() {
   if (spec_.is_append) offset_ = facts_.size;
   if (offset_ > FILE_BYTES_MAX || bytes_ > FILE_BYTES_MAX - offset_)
-    return fail(Status::full, what(), home());
+    return fail_write(Status::full, home());
+  forget();  // an earlier try has another tag
   tag_ = random_tag();
   if (bytes_ == 0) return spec_.is_replace ? commit() : nothing_to_write();
   pieces_.clear();
   staged_.clear();
+  may_be_listed_ = false;
   routes_ = network().routes();
   replicas_ = replicas_of(*routes_, facts_);
   BufferCursor memory(spec_.from);
@@ -210,6 +223,7 @@ void FileWrite::add_offers(std::span<const Copy> copies, std::vector<Sent>& requ
     }
     add_offer(copy, requests[open.request]);
     offered_[open.request].push_back(copy);
+    tried_.push_back({copy.node, pieces_[copy.piece].chunk});
   }
 }
 
@@ -297,11 +311,14 @@ void FileWrite::commit() {
     item.seen_seq = base_.seq;
   }
   ++commits_;
+  may_be_listed_ = true;
   ask(wire::Op::commit, std::move(item), [self = self()] { self->take_commit(); });
 }
 
 void FileWrite::take_commit() {
   const Status status = answer_status();
+  using enum Status;
+  if (status == conflict || status == gone || status == invalid) may_be_listed_ = false;
   switch (status) {
     case Status::ok:
       return take_committed(answer().answers.front().seq, answer().answers.front().gen);
@@ -312,17 +329,17 @@ void FileWrite::take_commit() {
       return ask_record(0, 0, &FileWrite::begin_pieces);
     case Status::unknown: return look_for_own_tag();
     case Status::expired:
-    case Status::cancelled: return fail(Status::unknown, what(), home());
+    case Status::cancelled: return fail_write(Status::unknown, home());
     case Status::retry:
     case Status::stale_map:
-    case Status::fenced: return fail(Status::expired, what(), home());
+    case Status::fenced: return fail_write(Status::expired, home());
     case Status::invalid:
-      if (spec_.is_replace) return fail(status, what(), home());
+      if (spec_.is_replace) return fail_write(status, home());
       merging_ = pieces_.front().chunk;
       return merge_next_chunk();
     default: break;
   }
-  fail(status, what(), home());
+  fail_write(status, home());
 }
 
 void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
@@ -337,7 +354,7 @@ void FileWrite::take_committed(std::uint64_t seq, std::uint64_t gen) {
 /// put on what is there now.
 void FileWrite::conflicted() {
   if (spec_.is_append) return ask_record(0, 0, &FileWrite::begin_pieces);
-  if (spec_.snapshot || commits_ >= COMMITS_MAX) return fail(Status::conflict, what(), home());
+  if (spec_.snapshot || commits_ >= COMMITS_MAX) return fail_write(Status::conflict, home());
   if (!spec_.is_replace) return ask_record(0, 0, &FileWrite::commit);
   base_ = answer().answers.front();
   commit();
@@ -355,7 +372,7 @@ void FileWrite::take_look() {
       is_unsure_ = false;
       return take_committed(segment.seq, facts_.gen);
     }
-  fail(Status::unknown, what(), home());
+  fail_write(Status::unknown, home());
 }
 
 // ---- publish -------------------------------------------------------------------------
@@ -401,7 +418,7 @@ void FileWrite::take_published() {
       is_missing = true;
     }
   if (!is_missing) return written();
-  if (publishes_ == PUBLISHES_MAX) return fail(Status::full, what(), home());
+  if (publishes_ == PUBLISHES_MAX) return fail_write(Status::full, home());
   is_unsure_ = true;
   ask_record(offset_, bytes_, &FileWrite::stage_missing);
 }
@@ -436,8 +453,7 @@ void FileWrite::written() {
 /// One of the chunks has as many segments as a record may list. Merges those that are near it,
 /// then commits again.
 void FileWrite::merge_next_chunk() {
-  if (merges_ == MERGES_MAX || commits_ == COMMITS_MAX)
-    return fail(Status::invalid, what(), home());
+  if (merges_ == MERGES_MAX || commits_ == COMMITS_MAX) return fail_write(Status::invalid, home());
   if (merging_ > pieces_.back().chunk) return ask_record(0, 0, &FileWrite::commit);
   ask_record(merging_ * facts_.chunk_bytes, facts_.chunk_bytes, &FileWrite::take_chunk_record);
 }
@@ -463,7 +479,7 @@ void FileWrite::read_chunk(std::uint64_t bytes) {
   spec.into.push_back({merged_.data(), merged_.size()});
   std::make_shared<FileRead>(context(), std::move(spec), [self = self()](Outcome read) {
     if (read.status == Status::ok && read.file.gen == self->gen_) return self->rewrite_chunk(read);
-    self->fail(read.status == Status::ok ? Status::gone : read.status, self->what(), self->home());
+    self->fail_write(read.status == Status::ok ? Status::gone : read.status, self->home());
   })->run();
 }
 
@@ -477,7 +493,7 @@ void FileWrite::rewrite_chunk(const Outcome& read) {
   std::make_shared<FileWrite>(context(), std::move(spec), [self = self()](Outcome written) {
     const bool is_again = written.status == Status::ok || written.status == Status::conflict;
     if (is_again) return self->merge_next_chunk();
-    self->fail(written.status, self->what(), self->home());
+    self->fail_write(written.status, self->home());
   })->run();
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "forget.h"
 #include "record_call.h"
 #include "replicas.h"
 
@@ -64,6 +65,7 @@ class FileWrite : public RecordCall {
   void take_base();
   bool may_begin_anew();
   void give_up(Status status, std::size_t node);
+  void fail_write(Status status, std::size_t node);
   void begin_pieces();
   void nothing_to_write();
   void stage();
@@ -83,6 +85,7 @@ class FileWrite : public RecordCall {
   void take_published();
   void stage_missing();
   void written();
+  void forget();
 
   // A chunk with too many segments is read, and written again as one piece.
   void merge_next_chunk();
@@ -102,14 +105,16 @@ class FileWrite : public RecordCall {
   std::vector<Piece> pieces_;
   std::vector<std::vector<Copy>> offered_;  // beside sent(): what each request is about
   std::vector<Copy> staged_;
-  RoutesRef routes_;  // by which the owners of the pieces are chosen
+  std::vector<StagedCopy> tried_;  // all that were offered under this tag, whatever came of it
+  RoutesRef routes_;               // by which the owners of the pieces are chosen
   std::size_t replicas_ = 1;
   Fault lost_;     // an owner that could not be reached, or has no room
   Fault refusal_;  // of a piece that nobody has
   std::size_t begins_ = 0;
   std::size_t commits_ = 0;
-  bool is_unsure_ = false;  // a COMMIT was sent, and is not known to be whole
-  std::uint64_t seq_ = 0;   // of the COMMIT, once it is known to be applied
+  bool is_unsure_ = false;      // a COMMIT was sent, and is not known to be whole
+  bool may_be_listed_ = false;  // this tag, by a COMMIT that has not been refused
+  std::uint64_t seq_ = 0;       // of the COMMIT, once it is known to be applied
   std::size_t publishes_ = 0;
   std::uint64_t merging_ = 0;  // the chunk that is looked at, as long as there are merges
   std::size_t merges_ = 0;

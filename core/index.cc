@@ -237,6 +237,15 @@ PieceRef Index::take_piece(std::string_view name, std::uint64_t chunk, std::uint
   return piece == nullptr ? nullptr : retire(shard, *piece, reason);
 }
 
+PieceRef Index::take_staged(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                            const Reason& reason) {
+  Shard& shard = shard_of(hash_of(name));
+  const std::lock_guard lock(shard.mutex);
+  Piece* const piece = shard.files.find(name, chunk, tag);
+  const bool is_staged = piece != nullptr && piece->state() == PieceState::staged;
+  return is_staged ? retire(shard, *piece, reason) : nullptr;
+}
+
 PieceRef Index::take(const PieceRef& piece, const Reason& reason) {
   Shard& shard = shard_of(hash_of(piece->name_));
   const std::lock_guard lock(shard.mutex);

@@ -72,6 +72,8 @@ class Index {
   PieceRef take_page(std::string_view name, const Reason& reason);
   PieceRef take_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
                       const Reason& reason);
+  PieceRef take_staged(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
+                       const Reason& reason);
   /// Nothing when it is no longer the indexed one.
   PieceRef take(const PieceRef& piece, const Reason& reason);
   /// Up to `count_max` pieces of a file.

@@ -208,6 +208,8 @@ std::optional<wire::ResponseItem> SmallRequest::answer(Node& node, const wire::I
   const bool is_single = body_.items.size() == 1;
   switch (body_.head.op) {
     case Op::publish: return publish(node, item);
+    case Op::forget:
+      return only(node.store->forget(item.name, item.chunk, item.tag) ? Status::ok : Status::miss);
     case Op::is_listed: return is_listed(node, item);
     case Op::replicate:
       return is_single ? node.record_service.replicate(body_) : only(Status::invalid);

@@ -48,6 +48,7 @@ Right right_for(Op op, std::uint16_t flags) noexcept {
     case Op::offer:
     case Op::commit:
     case Op::publish:
+    case Op::forget:
     case Op::truncate:
     case Op::unlink:
     case Op::drop:

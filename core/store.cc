@@ -238,6 +238,10 @@ bool Store::drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t
   return state_->index.take_piece(name, chunk, tag, {cause}) != nullptr;
 }
 
+bool Store::forget(std::string_view name, std::uint64_t chunk, std::uint64_t tag) {
+  return state_->index.take_staged(name, chunk, tag, {Cause::unlisted}) != nullptr;
+}
+
 std::size_t Store::drop_file(std::string_view name) {
   std::size_t count = 0;
   Index::Removed removed;

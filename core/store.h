@@ -128,6 +128,8 @@ class Store {
   bool drop_page(std::string_view name);
   bool drop_piece(std::string_view name, std::uint64_t chunk, std::uint64_t tag,
                   Cause cause = Cause::dropped);
+  /// A staged piece that its writer gives up. False: it is not here, or live by now.
+  bool forget(std::string_view name, std::uint64_t chunk, std::uint64_t tag);
   /// All pieces of a file here. How many there were.
   std::size_t drop_file(std::string_view name);
   /// All pages and pieces of a namespace here, in small steps (no lock is held for long).

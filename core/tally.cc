@@ -21,7 +21,7 @@ constexpr std::array<NamedOp, OPS - 1> NAMED = {{
     {Op::advise, "advise"},       {Op::ping, "ping"},       {Op::drain, "drain"},
     {Op::sync, "sync"},           {Op::why, "why"},         {Op::configure, "configure"},
     {Op::replicate, "replicate"}, {Op::pull, "pull"},       {Op::epoch, "epoch"},
-    {Op::is_listed, "is_listed"}, {Op::move, "move"},
+    {Op::is_listed, "is_listed"}, {Op::move, "move"},       {Op::forget, "forget"},
 }};
 
 constexpr std::array<std::uint8_t, 256> indexes() {

@@ -37,7 +37,7 @@ inline constexpr std::size_t TRANSPORTS = 5;  // as Transport numbers them
 using TransportBytes = std::array<std::array<std::uint64_t, 2>, TRANSPORTS>;
 
 /// Ops by which requests are told apart; what is none of them is the last one.
-inline constexpr std::size_t OPS = 24;
+inline constexpr std::size_t OPS = 25;
 std::size_t op_index(wire::Op op) noexcept;
 std::string_view op_name(std::size_t index) noexcept;
 

@@ -157,6 +157,7 @@ enum class Op : std::uint8_t {
   sync = 16,       // is it where it outlives this node's process? If it can be: it shall be
   why = 20,        // what became of a page or a file
   configure = 21,  // what the node is set to: shown, or changed
+  forget = 22,     // what is staged under this tag: its writer will never commit it
   replicate = 64,
   pull = 65,
   epoch = 66,

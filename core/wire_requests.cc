@@ -54,6 +54,7 @@ std::size_t item_bytes(Op op) noexcept {
     case Op::meta:
     case Op::create:
     case Op::publish:
+    case Op::forget:
     case Op::advise:
     case Op::sync:
     case Op::is_listed:

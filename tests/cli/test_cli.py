@@ -32,6 +32,7 @@ STATUS_FIELDS = {
     "nvme_cold_bytes",
     "nvme_fault",
     "rdma_lack",
+    "numa_bytes",
 }
 BOUNDED_S = 20.0  # for a command that meets a dead node: its deadline, and the start of Python
 

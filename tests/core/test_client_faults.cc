@@ -173,6 +173,25 @@ TEST_CASE("a write cut off in mid-frame leaves the stream usable and the file as
   CHECK(read_status(*client, room) == Status::ok);
 }
 
+TEST_CASE("writes that are given up leave nothing at nodes") {
+  LocalCluster cluster(2, 256 * MiB);
+  auto client = cluster.client();
+  Memory value = random_bytes(24 * MiB, 1);
+  const std::vector<Buffer> from{whole(value)};
+  std::mt19937 random(3);
+  int given_up = 0;
+  for (int round = 0; round < 30; ++round) {
+    const auto written = client->put(PATH, from, {.timeout_ms = std::uint32_t(1 + random() % 30)});
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 15'000));
+    if (round % 2 == 0) written->cancel();
+    given_up += end_of(written).status == Status::ok ? 0 : 1;
+  }
+
+  CHECK(given_up > 5);
+  for (const std::size_t node : {0u, 1u})
+    CHECK(eventually([&] { return cluster.server(node).counts().store.staged_bytes == 0; }));
+}
+
 TEST_CASE("cancel ends a stalled read at once, long before its deadline") {
   Proxied world;
   auto client = world.cluster.client();

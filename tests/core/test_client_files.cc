@@ -270,6 +270,25 @@ TEST_CASE("appends from four threads at once lose nothing") {
   CHECK(std::count(seen.begin(), seen.end(), true) == 100);
 }
 
+TEST_CASE("writers who are in each other's way leave nothing behind but what is read") {
+  LocalCluster cluster(2);
+  std::vector<std::unique_ptr<Client>> clients;  // until the end: what vanished ones left goes
+  for (int writer = 0; writer < 4; ++writer) clients.push_back(cluster.client());
+  std::vector<std::thread> writers;
+  for (std::uint64_t writer = 0; writer < 4; ++writer)
+    writers.emplace_back([&, writer] {
+      Client* const client = clients[writer].get();
+      Memory some = random_bytes(10'000, writer);
+      const std::vector<Buffer> from{whole(some)};
+      for (int round = 0; round < 12; ++round)
+        CHECK(end_of(client->append(PATH, from, {.timeout_ms = 30'000})).status == Status::ok);
+    });
+  for (std::thread& writer : writers) writer.join();
+
+  for (const std::size_t node : {0u, 1u})
+    CHECK(eventually([&] { return cluster.server(node).counts().store.staged_bytes == 0; }));
+}
+
 TEST_CASE("writes and puts of one path at once are all done, in some order") {
   LocalCluster cluster(2);
   auto writer = cluster.client();

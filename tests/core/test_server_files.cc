@@ -89,6 +89,31 @@ TEST_CASE("a file's life: create, write, commit, publish, read, truncate, unlink
   }
 }
 
+TEST_CASE("what its writer forgets is gone at once; what is live, and others' tags, stay") {
+  auto server = start_node();
+  RawPeer peer = RawPeer::greeted(*server);
+  const std::string path = "/ns/file";
+  const Bytes bytes = random_bytes(100'000, 1);
+  const auto made = peer.answer(Op::create, file_piece(path, 0, 0, 1 * MiB, 0));
+  for (const std::uint64_t tag : {11, 12, 13})
+    REQUIRE(peer.put(file_piece(path, 0, 0, 0, tag), bytes) == Status::ok);
+  const auto done = peer.answer(Op::commit, commit_item(path, made, 12, 0, bytes.size()));
+  REQUIRE(peer.answer(Op::publish, file_piece(path, 0, done.seq, 0, 12)).status == Status::ok);
+  const std::uint64_t staged = server->counts().store.staged_bytes;
+
+  CHECK(peer.answer(Op::forget, file_piece(path, 0, 0, 0, 11)).status == Status::ok);
+  CHECK(peer.answer(Op::forget, file_piece(path, 0, 0, 0, 11)).status == Status::miss);
+  CHECK(peer.answer(Op::forget, file_piece(path, 0, 0, 0, 12)).status == Status::miss);
+
+  CHECK(server->counts().store.staged_bytes == staged / 2);
+  const auto by_tag = [&](std::uint64_t tag) {
+    return peer.fetch(Op::read, {file_piece(path, 0, 0, bytes.size(), tag)}).answers[0].status;
+  };
+  CHECK(by_tag(11) == Status::miss);
+  CHECK(by_tag(12) == Status::ok);
+  CHECK(by_tag(13) == Status::ok);
+}
+
 TEST_CASE("a put that comes late buries nothing that was written since it began") {
   auto server = start_node();
   RawPeer peer = RawPeer::greeted(*server);
@@ -133,7 +158,7 @@ TEST_CASE("bad names are invalid for every op that takes one") {
   RawPeer peer = RawPeer::greeted(*server, wire::StreamClass::node);
 
   for (const Op op : {Op::meta, Op::create, Op::commit, Op::truncate, Op::unlink, Op::publish,
-                      Op::is_listed, Op::drop, Op::read, Op::offer}) {
+                      Op::forget, Op::is_listed, Op::drop, Op::read, Op::offer}) {
     const auto answer = peer.answer(op, file_piece("no/path", 0, 0, 10, 1));
     CHECK_MESSAGE(answer.status == Status::invalid, "op " << static_cast<int>(op));
   }

@@ -255,6 +255,7 @@ std::vector<Asked> all_of(const std::string& space) {
           {Op::create, named(path), Right::write},
           {Op::commit, named(path), Right::write},
           {Op::publish, named(path), Right::write},
+          {Op::forget, named(path), Right::write},
           {Op::truncate, named(path), Right::write},
           {Op::unlink, named(path), Right::write},
           {Op::drop, named(key, PAGE), Right::write},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -58,14 +60,17 @@ def status(
     """Show the nodes: their states, how they are reached, their memory and what is free of it."""
     with Client(cp, cluster=cluster, transport=transport) as client:
         nodes = client.ping()
-        lacks = _rdma_lacks(client)
+        reports = _reports(client)
     if as_json:
-        print_json({"nodes": [_facts(node, lacks) for node in nodes]})
+        print_json({"nodes": [_facts(node, reports.get(node.name, NOTHING)) for node in nodes]})
         return
-    _print_table(nodes, lacks)
-    for name in _told(lacks):
-        if lacks[name]:
-            print_warning(f"{name} takes no part in RDMA: {lacks[name]}")
+    _print_table(nodes, reports)
+    for name in _told_of_rdma(reports):
+        if lack := reports[name].rdma_lack:
+            print_warning(f"{name} takes no part in RDMA: {lack}")
+    for name, report in sorted(reports.items()):
+        if report.numa_fault:
+            print_warning(f"{name} cannot say at which NUMA node a page lies: {report.numa_fault}")
     for node in nodes:
         if node.state == "gone":
             print_warning(f"{node.name} is gone ({node.fault}): what lies there is missed")
@@ -86,36 +91,60 @@ def show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-def _rdma_lacks(client: Client) -> dict[str, str]:
-    """By node why it takes part in no RDMA, empty when it does; of those that say so."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a node says of its machine.
+
+    Attributes:
+        rdma_lack: Why it takes part in no RDMA; empty when it does; None: it has not said.
+        numa_bytes: Of its memory, by NUMA node; empty where all memory is equally far.
+        numa_fault: Why pages cannot be asked for at a NUMA node; else empty.
+    """
+
+    rdma_lack: str | None = None
+    numa_bytes: Mapping[int, int] = field(default_factory=dict)
+    numa_fault: str = ""
+
+
+NOTHING = Report()
+
+
+def _reports(client: Client) -> dict[str, Report]:
+    """By node, of those that say it."""
     try:
         replies = client.settings({"do": "report"}, timeout_s=ASK_S)
     except GD2FSError:  # its token may not ask; the rest of the status is worth having
         return {}
-    told = {reply.node: (reply.value or {}).get("rdma_lack") for reply in replies}
-    return {name: str(lack) for name, lack in told.items() if lack is not None}
+    return {reply.node: _report(reply.value or {}) for reply in replies}
 
 
-def _told(lacks: Mapping[str, str]) -> list[str]:
+def _report(told: Mapping[str, Any]) -> Report:
+    numa = told.get("numa") or {}
+    shares = sorted((int(node), size) for node, size in (numa.get("bytes") or {}).items())
+    return Report(told.get("rdma_lack"), dict(shares), numa.get("fault") or "")
+
+
+def _told_of_rdma(reports: Mapping[str, Report]) -> list[str]:
     """The nodes of which that is worth a word: none where no machine has cards."""
-    is_interesting = any(lack not in NO_MATTER for lack in lacks.values())
-    return sorted(lacks) if is_interesting else []
+    told = {name: report.rdma_lack for name, report in reports.items()}
+    names = sorted(name for name, lack in told.items() if lack is not None)
+    return names if any(told[name] not in NO_MATTER for name in names) else []
 
 
-def _facts(node: NodeStatus, lacks: Mapping[str, str]) -> dict[str, object]:
+def _facts(node: NodeStatus, report: Report) -> dict[str, object]:
     facts = {name: getattr(node, name) for name in FIELDS}
-    return facts | {"rdma_lack": lacks.get(node.name)}
+    return facts | {"rdma_lack": report.rdma_lack, "numa_bytes": report.numa_bytes}
 
 
-def _print_table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str]) -> None:
+def _print_table(nodes: Sequence[NodeStatus], reports: Mapping[str, Report]) -> None:
     """As wide as it is where lines are read by programs; on a terminal the bars go first."""
     with whole_lines() as console:
-        table = _table(nodes, lacks, has_bars=True)
+        table = _table(nodes, reports, has_bars=True)
         width = console.measure(table, options=console.options.update(width=WIDTH_MAX)).maximum
-        console.print(table if width <= console.width else _table(nodes, lacks, has_bars=False))
+        console.print(table if width <= console.width else _table(nodes, reports, has_bars=False))
 
 
-def _table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str], *, has_bars: bool) -> Table:
+def _table(nodes: Sequence[NodeStatus], reports: Mapping[str, Report], *, has_bars: bool) -> Table:
     gap = (0, 1) if has_bars else (0, 1, 0, 0)  # two blanks between columns, or one
     table = Table(box=None, pad_edge=False, header_style="bold", padding=gap)
     table.add_column("node", overflow="fold")
@@ -129,11 +158,15 @@ def _table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str], *, has_bars: b
     has_nvme = any(node.nvme_bytes for node in nodes)
     if has_nvme:
         table.add_column("nvme", justify="right", no_wrap=True)
-    has_rdma = bool(_told(lacks))
+    has_rdma = bool(_told_of_rdma(reports))
     if has_rdma:
         table.add_column("rdma", no_wrap=True)
+    has_numa = any(report.numa_bytes for report in reports.values())
+    if has_numa:
+        table.add_column("numa", overflow="fold")
     for node in sorted(nodes, key=lambda node: node.name):
         used = node.arena_bytes - node.arena_free_bytes
+        report = reports.get(node.name, NOTHING)
         is_known = node.arena_bytes > 0
         table.add_row(
             printable(node.name),
@@ -145,7 +178,8 @@ def _table(nodes: Sequence[NodeStatus], lacks: Mapping[str, str], *, has_bars: b
             format_bytes(node.arena_bytes) if is_known else "-",
             _share(used, node.arena_bytes, has_bars),
             *([_nvme(node)] if has_nvme else []),
-            *([_rdma(lacks.get(node.name))] if has_rdma else []),
+            *([_rdma(report.rdma_lack)] if has_rdma else []),
+            *([_numa(report.numa_bytes)] if has_numa else []),
         )
     return table
 
@@ -158,6 +192,10 @@ def _nvme(node: NodeStatus) -> str:
 
 def _rdma(lack: str | None) -> str:
     return "-" if lack is None else "off" if lack else "on"
+
+
+def _numa(shares: Mapping[int, int]) -> str:
+    return " + ".join(map(format_bytes, shares.values())) or "-"
 
 
 def _share(part: int, whole: int, has_bar: bool) -> str:
