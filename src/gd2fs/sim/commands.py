@@ -27,10 +27,19 @@ from gd2fs.sim.tide import elasticity_of, tide_of
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
+STDIN = "/dev/stdin"  # a file like others, whether it is one or a pipe
+
+
+def _named(trace: str) -> str:
+    return STDIN if trace == "-" else trace
+
+
 TraceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TRACE", help="A file of JSON lines, or made:requests=N,seed=N,... (see the guide)"
+        metavar="TRACE",
+        help="A file of JSON lines (-: stdin), or made:requests=N,seed=N,... (see the guide)",
+        callback=_named,
     ),
 ]
 Topology = Annotated[
