@@ -66,6 +66,13 @@ class Header(msgspec.Struct):
     block_tokens: int
 
 
+class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    """The last line of a recording that lacks something."""
+
+    error: str
+    hint: str = ""
+
+
 @dataclass(slots=True)
 class _Columns:
     """What the lines said, each kind in one array."""
@@ -85,6 +92,7 @@ class _Columns:
     nodes: array[int] = field(default_factory=lambda: array("H"))
     node_names: dict[str, int] = field(default_factory=dict)
     roots: dict[int, int] = field(default_factory=dict)  # chat -> its conversation's first
+    fault: str = ""  # that a recording tells of itself
 
 
 def read_trace(
@@ -117,18 +125,31 @@ def read_trace(
         try:
             _add(columns, decoder.decode(line), number, scale, tokens)
         except (msgspec.MsgspecError, OverflowError, ValueError) as error:
+            if first_is_header and _take_fault(columns, line):
+                continue
             raise InvalidRequest(
                 f"{path}:{number} is not a request: {error}", hint=f"forms: {FORMS}"
             ) from error
     if not columns.times:
-        raise InvalidRequest(f"{path} has no requests", hint=f"forms: {FORMS}")
+        why = f": {columns.fault}" if columns.fault else ""
+        raise InvalidRequest(f"{path} has no requests{why}", hint=f"forms: {FORMS}")
     if warn is not None:
         for text in _oddities(path, columns):
             warn(text)
     return replace(_trace_of(str(path), columns, tokens), sha256=digest.hexdigest())
 
 
+def _take_fault(columns: _Columns, line: bytes) -> bool:
+    try:
+        columns.fault = msgspec.json.decode(line, type=Fault).error
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
 def _oddities(path: Path, columns: _Columns) -> Iterator[str]:
+    if columns.fault:
+        yield f"{path} is not a whole recording: {columns.fault}"
     count = len(columns.times)
     few, line = columns.few_blocks
     if few:
