@@ -16,8 +16,8 @@ from sim.made_traces import small_trace, write_mooncake
 
 from gd2fs.cli import main
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import check_outputs
 from gd2fs.sim.engine import Rates
-from gd2fs.sim.outputs import check_outputs
 from gd2fs.sim.setting import Setting
 from gd2fs.sim.sweep import Sweep, run_sweep
 from gd2fs.sim.sweep_command import best_of, measures_of, place_of, values_of

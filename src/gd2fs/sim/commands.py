@@ -13,12 +13,13 @@ import typer
 
 from gd2fs.cli.output import print_json, print_warning
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import check_outputs, writing
 from gd2fs.sim.cost import check_priced, cost_of, prices_of
 from gd2fs.sim.engine import PRESETS, engine_of
 from gd2fs.sim.figures import check_finite, figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
 from gd2fs.sim.goal import Goal, check_timed, rate_at
-from gd2fs.sim.outputs import check_outputs, inputs_of, writing
+from gd2fs.sim.inputs import inputs_of
 from gd2fs.sim.playing import Played, play
 from gd2fs.sim.progress import bar_of, opened_trace, table_console
 from gd2fs.sim.report import print_report, title_of

@@ -17,7 +17,7 @@ from typing import Any
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.cost import Prices, check_priced, cost_of
 from gd2fs.sim.figures import figures_of
-from gd2fs.sim.outputs import inputs_of
+from gd2fs.sim.inputs import inputs_of
 from gd2fs.sim.playing import play
 from gd2fs.sim.progress import opened_trace
 from gd2fs.sim.results import opened_results
