@@ -11,6 +11,7 @@ from gd2fs.errors import InvalidRequest
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 LIST_MAX = 65_536  # names of one listing
+NAME_SHOWN_MAX = 200  # letters of a name in a message
 
 
 def name_bytes(name: str) -> bytes:
@@ -26,6 +27,12 @@ def name_bytes(name: str) -> bytes:
 def name_text(name: bytes) -> str:
     """The inverse of ``name_bytes``."""
     return name.decode("utf-8", "surrogateescape")
+
+
+def refuse_name(what: str, name: str, fault: str) -> None:
+    """Raise InvalidRequest where ``name`` has a fault; an empty text is none."""
+    if fault:
+        raise InvalidRequest(f"{what} `{name[:NAME_SHOWN_MAX]}` {fault}", hint="fix it")
 
 
 def whole(what: str, number: SupportsIndex, number_max: int = UINT64_MAX) -> int:

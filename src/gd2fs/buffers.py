@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.free_memory import free_memory
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES_MAX = 64 << 30  # that we allocate for a caller who did not say how much it may be
 UNCHECKED_BYTES_MAX = 64 << 20  # so much is there, or the process is about to end anyway
-MEMINFO = Path("/proc/meminfo")
 
 
 def new_buffer(what: str, size: int) -> bytearray:
     """``size`` bytes for the answer of a call.
 
     Raises:
-        InvalidRequest: They are more than ``BUFFER_BYTES_MAX``, or than the machine has free.
+        InvalidRequest: They are more than ``BUFFER_BYTES_MAX``, or than there is memory for.
     """
     if size <= UNCHECKED_BYTES_MAX:
         return bytearray(size)
@@ -53,15 +52,6 @@ def new_buffer(what: str, size: int) -> bytearray:
         f"{what}: it is {size - 1} bytes, more than the {bytes_max} that memory has for it",
         hint="read it in ranges",
     )
-
-
-def free_memory() -> int | None:
-    """Bytes that the machine has for whoever asks; None: it does not say."""
-    for line in MEMINFO.read_text().splitlines() if MEMINFO.exists() else ():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) << 10
-    return None
 
 
 def views_of(buffers: Any) -> list[memoryview]:

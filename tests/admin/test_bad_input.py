@@ -115,12 +115,42 @@ def test_advice_that_means_nothing_is_told_so(node, body, words):
         ("/v1/config?node=n9", None, "no node `n9`"),
         ("/v1/config?node=%00", None, "no node"),
         ("/v1/config?node=%ff", None, "no node"),
+        ("/v1/config?node=n0&node=n1", None, "`node` is given twice"),
     ],
 )
 def test_what_an_operator_says_wrongly_is_told_so(node, path, body, words):
     status, text = ask(node, path, body)
 
     assert status == 400 and words in json.loads(text)["error"], text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "hint"),
+    [
+        ("/v1/overview?nod=n0", None, "it takes none"),
+        ("/v1/overview?1700000000", None, "it takes none"),
+        ("/v1/caller?node=n0", None, "it takes none"),
+        ("/v1/config?nod=n0", None, "give node"),
+        ("/v1/config?node=&Node=n0", None, "give node"),
+        ("/v1/config?" + "n" * 5000, None, "give node"),
+        ("/v1/whatif?drm=2x", None, "give dram, nvme, nodes"),
+        ("/v1/config?node=n0", {"key": "default.ttl", "value": "1h"}, "it takes none"),
+        ("/v1/drain?node=n0", {"node": "n0"}, "it takes none"),
+        ("/v1/trace?seconds=1", {"seconds": 1}, "it takes none"),
+        ("/v1/advise?wait=1", ADVICE, "it takes none"),
+    ],
+)
+def test_a_parameter_that_a_path_does_not_know_is_named(node, path, body, hint):
+    status, text = ask(node, path, body)
+
+    name, where = (path.split("?")[1].split("&")[-1].split("=")[0][:200], path.split("?")[0])
+    said = {"error": f"`{name}` is no parameter of {where}", "hint": hint}
+    assert (status, json.loads(text)) == (400, said)
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/healthz"])
+def test_a_path_with_one_answer_gives_it_whatever_a_scraper_or_a_cache_adds(node, path):
+    assert ask(node, f"{path}?name[]=up&1700000000")[0] == ask(node, path)[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,11 @@ def test_the_dashboard_is_for_who_may_see_everything_and_changes_are_for_admins(
     assert tuple(ask(server, path, who, body)[0] for who in asked) == statuses
 
 
+@pytest.mark.parametrize(("who", "status"), [(None, 401), (A_ADMIN, 403), (MAIN, 400)])
+def test_parameters_are_looked_at_after_rights(server, who, status):
+    assert ask(server, "/v1/config?nod=n0", who)[0] == status
+
+
 @pytest.mark.parametrize(
     ("who", "path", "body", "reason"),
     [

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,12 +71,90 @@ def test_an_unknown_engine_is_refused():
         bench(["topology", "--engine", "other"])
 
 
-def test_a_missing_folder_is_told_before_the_run(tmp_path):
-    model = tmp_path / "own.gguf"
-    model.write_bytes(b"GGUF")
+COMMANDS = ["io", "gil", "soak", "kill", "growth TRACE", "cleanup", "disk", "tier", "tls"]
+COMMANDS += ["topology", "topology --engine sglang"]
 
-    with pytest.raises(InvalidRequest, match="no folder"):
-        bench(["topology", "--model", str(model), "--json", str(tmp_path / "no" / "o.json")])
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text('{"hash_ids": [1]}\n')
+    return path
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """No command comes to its work."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    for module in ("io", "cluster", "tier", "tls", "fleet"):
+        monkeypatch.setattr(f"gd2fs.bench.{module}.commands.Board", refuse)
+    monkeypatch.setattr("gd2fs.bench.commands.Board", refuse)
+    monkeypatch.setattr("gd2fs.bench.disk.commands.run_disk", refuse)
+
+
+def refusal(command: str, trace: Path, *more: str) -> str:
+    words = [str(trace) if word == "TRACE" else word for word in command.split()]
+    with pytest.raises(InvalidRequest) as told:
+        bench([*words, *more])
+    return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("no/out.json", "no folder {folder}/no"),
+        ("", "it is a folder"),
+        ("trace.jsonl/out.json", "Not a directory"),
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_result_that_cannot_be_written_is_told_before_the_run(idle, trace, command, place, why):
+    file = trace.parent / place
+
+    said = refusal(command, trace, "--json", str(file))
+
+    assert said == f"cannot write {file}: {why.format(folder=trace.parent)}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_result_is_no_standard_output(idle, trace, command):
+    assert refusal(command, trace, "--json", "-") == "`--json` is `-`"
+
+
+@pytest.mark.parametrize(
+    ("command", "owner"),
+    [
+        ("growth TRACE", "the trace"),
+        ("topology --questions TRACE", "`--questions`"),
+        ("topology --model TRACE", "`--model`"),
+        ("topology --engine vllm --python TRACE", "`--python`"),
+        ("topology --engine vllm --html TRACE", "`--json`"),
+        ("io --chart TRACE", "`--json`"),
+    ],
+)
+def test_a_result_takes_the_place_of_no_other_file(idle, trace, command, owner):
+    before = trace.read_bytes()
+
+    assert f"is {trace}, and so is {owner}" in refusal(command, trace, "--json", str(trace))
+    assert trace.read_bytes() == before
+
+
+@pytest.mark.parametrize("below", ["", "new/charts"])
+def test_a_folder_of_charts_that_cannot_be_is_told_before_the_run(idle, trace, below):
+    charts = trace / below
+
+    said = refusal("topology", trace, "--charts", str(charts))
+
+    assert said == f"cannot write {charts}: {trace} is no folder"
+
+
+def test_a_chart_has_a_kind_that_can_be_drawn(idle, trace):
+    chart = trace.with_suffix(".xyz")
+
+    assert refusal("io", trace, "--chart", str(chart)) == f"`--chart` is {chart}"
 
 
 def test_private_caches_and_slots_have_as_many_bytes_as_the_store():

@@ -106,6 +106,7 @@ WHERE = {
     "status": "/proc/self/status",
     "written": "/etc/sysctl.d/80-gd2fs.conf",
     "memory_max": f"{GROUP}/memory.max",
+    "memory_used": f"{GROUP}/memory.current",
     "huge_max": f"{GROUP}/hugetlb.2MB.max",
     "cpu_max": f"{GROUP}/cpu.max",
     "pids_max": f"{GROUP}/pids.max",
@@ -266,6 +267,12 @@ PLANTS = [
         both(config(arena="memfd"), QUIET, files(shmem="always advise [never]")),
     ),
     Plant("free memory", ERROR, both(SMALL_PAGES, files(meminfo="MemAvailable: 1048576 kB"))),
+    Plant(
+        "free memory",
+        ERROR,
+        both(SMALL_PAGES, files(memory_max=f"{100 * GIB}", memory_used=f"{60 * GIB}")),
+        words="40 GiB are available",
+    ),
     Plant("swap", WARNING, both(SMALL_PAGES, files(meminfo=SWAPPING))),
     Plant("overcommit", WARNING, both(sysctl("vm.overcommit_memory", "2"))),
     Plant(

@@ -126,6 +126,41 @@ def test_what_cannot_be_recorded_is_refused_in_words(cluster, body):
     assert status == 400 and json.loads(said)["error"]
 
 
+def test_over_http_a_recording_of_nothing_says_so_in_its_last_line(
+    cluster, asking, tmp_path, capsys
+):
+    url = cluster.members[0].child.facts["admin"]
+
+    status, body = post(url, {"seconds": 0.3, "namespace": "nosuch"}, MAIN)
+
+    header, last = map(json.loads, body.splitlines())
+    assert status == 200 and header["nodes"] == ["n0", "n1"]
+    assert last == {
+        "error": "nothing was recorded: 0.3 s, and nobody asked any of 2 nodes for anything "
+        "in `nosuch`",
+        "hint": "lately nodes were asked for kv",
+    }
+    out = tmp_path / "none.jsonl"
+    out.write_bytes(body)
+    assert main(["sim", str(out)]) == 1
+    assert f"no requests: {last['error']}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("namespace", ["a/b", "..", "n" * 300])
+def test_a_namespace_that_can_be_none_is_refused_before(
+    cluster, tmp_path, capsys, monkeypatch, namespace
+):
+    monkeypatch.setenv("GD2FS_TOKEN", MAIN.as_text())
+    out = tmp_path / "none"
+    url = cluster.members[0].child.facts["admin"]
+
+    status, said = post(url, {"seconds": 60, "namespace": namespace}, MAIN)
+
+    assert status == 400 and json.loads(said)["error"].startswith("namespace `")
+    assert main(words_for(cluster, out, "--namespace", namespace, "--seconds", "60")) == 1
+    assert "namespace `" in capsys.readouterr().err and not out.exists()
+
+
 def test_a_node_that_is_not_there_is_told_with_those_that_are(
     cluster, tmp_path, capsys, monkeypatch
 ):

@@ -162,3 +162,10 @@ def test_conversations_of_a_trace_without_names_are_found(tmp_path):
     pairs = set(zip(trace.session.tolist(), read.session.tolist(), strict=True))
 
     assert len(pairs) == trace.sessions == read.sessions
+
+
+def test_what_a_recording_lacks_is_told_and_the_rest_is_read(tmp_path):
+    path, warnings = write(tmp_path, [*OWN, {"error": "n1 was not recorded", "hint": ""}]), []
+
+    assert read_trace(path, warn=warnings.append).requests == len(OWN) - 1
+    assert [each.partition(": ")[2] for each in warnings] == ["n1 was not recorded"]

@@ -210,7 +210,7 @@ def test_a_death_after_the_end_is_told(capsys):
 
 
 def test_too_large_a_made_trace_is_refused_before_it_is_made(monkeypatch):
-    monkeypatch.setattr("gd2fs.sim.made._memory_left", lambda: 1 << 20)
+    monkeypatch.setattr("gd2fs.sim.made.free_memory", lambda: 1 << 20)
     with pytest.raises(InvalidRequest, match=r"needs .* of memory"):
         make_trace(made_of("requests=1000000"))
 

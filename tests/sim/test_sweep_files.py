@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,8 +16,8 @@ from sim.made_traces import small_trace, write_mooncake
 
 from gd2fs.cli import main
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import check_outputs
 from gd2fs.sim.engine import Rates
-from gd2fs.sim.outputs import check_outputs
 from gd2fs.sim.setting import Setting
 from gd2fs.sim.sweep import Sweep, run_sweep
 from gd2fs.sim.sweep_command import best_of, measures_of, place_of, values_of
@@ -54,6 +59,45 @@ def test_other_content_under_the_same_name_is_another_trace(trace, results):
 
     with pytest.raises(InvalidRequest, match="this trace and setting"):
         run(trace, results)
+
+
+@pytest.fixture
+def piped(trace, tmp_path):
+    """A pipe that its writer fills once with ``trace``."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(trace.read_bytes()))
+    writer.start()
+    yield pipe
+    writer.join(10)
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_trace_from_a_pipe_is_swept_as_a_files(trace, piped, results, tmp_path, jobs):
+    found = run(piped, tmp_path / "piped", jobs=jobs)
+
+    whole = run(trace, results)
+    for each in (*found, *whole):
+        del each["trace"]["name"]
+    assert found == whole
+
+
+def test_results_of_a_pipe_know_its_content(trace, piped, results):
+    run(piped, results)
+
+    known = json.loads(results.read_bytes().splitlines()[0])
+    assert known["sha256"] == hashlib.sha256(trace.read_bytes()).hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["sweep", "--jobs", "2", "--cache-blocks", "50,100"], ["curve"]])
+def test_a_minus_is_the_standard_input(trace, tmp_path, words):
+    more = ["--results", str(tmp_path / "results")] if words[0] == "sweep" else []
+    command = [sys.executable, "-m", "gd2fs", "sim", words[0], "-", *words[1:], *more]
+
+    done = subprocess.run(command, input=trace.read_bytes(), capture_output=True, timeout=60)
+
+    assert done.returncode == 0 and b"%" in done.stdout, done.stderr
 
 
 def test_a_second_sweep_is_told_of_the_first(trace, results):

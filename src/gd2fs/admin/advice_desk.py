@@ -22,7 +22,7 @@ from gd2fs import _core
 from gd2fs.admin.body import body_of, is_json, is_of_another_site
 from gd2fs.admin.guard import AdminGuard, NotAllowed, caller_of
 from gd2fs.advice import Advised, check_range
-from gd2fs.argument import name_bytes
+from gd2fs.argument import name_bytes, refuse_name
 from gd2fs.client import Client
 from gd2fs.errors import InvalidRequest
 from gd2fs.tokens import KnownToken
@@ -30,7 +30,6 @@ from gd2fs.tracing import HEADER, TraceContext, Tracer
 
 BODY_BYTES_MAX = 1 << 20
 NAMES_MAX = 4096  # of one call
-NAME_SHOWN_MAX = 200  # letters of a name in a message
 UNDER_WAY_MAX = 256  # calls that nobody waits for
 TIMEOUT_S_DEFAULT = 30.0
 TIMEOUT_S_MAX = 600.0
@@ -92,18 +91,13 @@ def check_advice(advice: Advice) -> Advice:
         raise InvalidRequest("keys without a namespace", hint='add "namespace": "NAME"')
     check_range(advice.offset, advice.length)
     for path in advice.paths:
-        _refuse("path", path, _core.path_fault(name_bytes(path)))
+        refuse_name("path", path, _core.path_fault(name_bytes(path)))
     if advice.namespace:
         fault = _core.namespace_fault(name_bytes(advice.namespace))
-        _refuse("namespace", advice.namespace, fault)
+        refuse_name("namespace", advice.namespace, fault)
     for key in advice.keys:
-        _refuse("key", key, _core.key_fault(name_bytes(key)))
+        refuse_name("key", key, _core.key_fault(name_bytes(key)))
     return advice
-
-
-def _refuse(what: str, name: str, fault: str) -> None:
-    if fault:
-        raise InvalidRequest(f"{what} `{name[:NAME_SHOWN_MAX]}` {fault}", hint="fix it")
 
 
 def is_allowed(advice: Advice, caller: KnownToken) -> bool:

@@ -11,6 +11,8 @@ and the dashboard with what it asks for (see dashboard/routes)
 
 All but the first two, and the page of the dashboard itself, take a token where the node has some
 (see guard). What goes wrong is JSON, ``{"error": ..., "hint": ...}``, and counted (see refusals).
+Parameters that a path below /v1 does not know are refused. The others have one answer, whatever
+stands there: a scraper's configuration, or a number against caches.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def make_app(
     routes = [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
-        Route("/metrics", guard.needs("read", show_metrics, everywhere=False)),
+        Route("/metrics", guard.needs("read", show_metrics, everywhere=False, parameters=None)),
         Route("/v1/caller", guard.needs("read", show_caller, everywhere=False)),
         *advice_routes(desk, guard, tracer),
         *more,

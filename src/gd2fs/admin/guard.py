@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gd2fs.admin.parameters import parameters_of
 from gd2fs.errors import InvalidRequest
 from gd2fs.tokens import KnownToken, key_of, parse_token
 
@@ -55,7 +56,12 @@ class AdminGuard:
         self._known = {each.name: each for each in known}  # one step: readers see old or new
 
     def needs(
-        self, right: str, answer: Answer, *, everywhere: bool = True
+        self,
+        right: str,
+        answer: Answer,
+        *,
+        everywhere: bool = True,
+        parameters: Sequence[str] | None = (),
     ) -> Callable[[Request], Awaitable[Response]]:
         """``answer`` for those alone who have ``right``; others raise NotProven or NotAllowed.
 
@@ -63,6 +69,8 @@ class AdminGuard:
             right: What it takes: ``read``, ``write`` or ``admin``.
             answer: What the route does, a function or a coroutine function.
             everywhere: In all namespaces; else ``answer`` has to look at ``caller_of(request)``.
+            parameters: Those that ``answer`` looks at, in ``said_in(request)``; others raise
+                InvalidRequest. None: any may come, and none matters.
         """
 
         async def guarded(request: Request) -> Response:
@@ -70,6 +78,8 @@ class AdminGuard:
             if not caller.may(right, None if everywhere else _any_of(caller)):
                 raise NotAllowed(caller)
             request.state.caller = caller
+            if parameters is not None:
+                request.state.said = parameters_of(request, parameters)
             if inspect.iscoroutinefunction(answer):
                 return await answer(request)
             return await run_in_threadpool(answer, request)  # type: ignore[arg-type]
@@ -101,6 +111,12 @@ def caller_of(request: Request) -> KnownToken:
     """Whose token a guarded request has shown."""
     caller: KnownToken = request.state.caller
     return caller
+
+
+def said_in(request: Request) -> dict[str, str]:
+    """The parameters that the route of a guarded request knows; empty where they are not said."""
+    said: dict[str, str] = request.state.said
+    return said
 
 
 class OwnNamespaces:

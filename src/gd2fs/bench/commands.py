@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from gd2fs.bench.board import Board
+from gd2fs.bench.chart import FILE_NAME as CHART_NAME
 from gd2fs.bench.cluster import commands as cluster_commands
 from gd2fs.bench.disk import commands as disk_commands
 from gd2fs.bench.fleet.commands import FLEET_NAME, fleet_app, is_for_fleet
@@ -31,7 +32,7 @@ from gd2fs.bench.options import (
     Seed,
     Sessions,
     check_installed,
-    check_writable,
+    check_results,
 )
 from gd2fs.bench.tier import commands as tier_commands
 from gd2fs.bench.tls import commands as tls_commands
@@ -39,6 +40,7 @@ from gd2fs.bench.workload import Workload
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
 from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.outputs import check_folder, writing
 from gd2fs.sizes import parse_bytes
 
 ENGINES = ("llamacpp",)
@@ -146,6 +148,7 @@ def topology(
     """
     if engine not in ENGINES:
         raise InvalidRequest(f"no engine `{engine}`", hint=f"engines: {', '.join(ENGINES)}")
+    _check_results(json_file, charts, {"`--model`": model, "`--questions`": questions})
     from gd2fs.bench.chart import write_chart  # what needs the extra `demo`
     from gd2fs.bench.report import print_report
     from gd2fs.bench.topology import Kills, run_topology
@@ -170,24 +173,31 @@ def topology(
         seed=seed,
         questions=questions,
     )
-    check_writable(json_file)
     start_s = time.monotonic()
     signal.signal(signal.SIGTERM, _terminated)
     with Board() as board:
         outcome = run_topology(workload, setup, board, kills=Kills(has_kill, has_node_kill))
     if json_file is not None:
-        json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
+        with writing(json_file):
+            json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
     console = Console(highlight=False)
     print_report(outcome, console)
-    console.print(
-        f"chart: {write_chart(outcome.pair, setup.instances, charts)}", markup=False, soft_wrap=True
-    )
+    with writing(charts):
+        chart = write_chart(outcome.pair, setup.instances, charts)
+    console.print(f"chart: {chart}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - start_s:.0f} s")
     if outcome.disagreeing:
         raise GD2FSError(
             f"{outcome.disagreeing} answers of B differ from the reference's",
             hint=f"with `--ubatch {UBATCH_DEFAULT}` or less they agree, if the model's kernels do",
         )
+
+
+def _check_results(json_file: Path | None, charts: Path, inputs: dict[str, str | None]) -> None:
+    check_folder(charts)
+    chart = charts / CHART_NAME if charts.is_dir() else None
+    read = {name: Path(each) for name, each in inputs.items() if each}
+    check_results({"json": json_file, "charts": chart}, read)
 
 
 def _terminated(_: int, __: FrameType | None) -> NoReturn:

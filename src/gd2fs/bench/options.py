@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import STDOUT, check_outputs
 
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write all figures there")
@@ -29,7 +31,21 @@ def check_installed(name: str) -> None:
         raise InvalidRequest(f"`{name}` is not installed", hint="run `pip install 'gd2fs[demo]'`")
 
 
-def check_writable(file: Path | None) -> None:
-    """Raise InvalidRequest when a result has no folder to go to."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidRequest(f"no folder for {file}", hint="make it, or name another file")
+def check_results(
+    outputs: Mapping[str, Path | None], inputs: Mapping[str, Path] | None = None
+) -> None:
+    """See before a run of minutes that what comes of it can be written.
+
+    Args:
+        outputs: By option, without its dashes; None: not wanted.
+        inputs: Files that are read, by what they are.
+
+    Raises:
+        InvalidRequest: It cannot, or one is another one or an input.
+    """
+    for option, path in outputs.items():
+        if path == STDOUT:
+            raise InvalidRequest(
+                f"`--{option}` is `-`", hint="name a file: tables go to the standard output"
+            )
+    check_outputs(outputs, inputs or {})

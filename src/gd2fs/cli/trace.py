@@ -20,7 +20,14 @@ from gd2fs.cli import ENDINGS, Ended
 from gd2fs.cli.output import count_of, print_json, print_warning
 from gd2fs.cli.target import ClusterOption, CpOption, JsonOption, TransportOption
 from gd2fs.errors import InvalidRequest
-from gd2fs.key_trace import Recording, Summary, header_of, lines_of, namespaces_hint
+from gd2fs.key_trace import (
+    Recording,
+    Summary,
+    gaps_of,
+    header_of,
+    lines_of,
+    nothing_recorded,
+)
 from gd2fs.key_trace.recording import SECONDS_MAX
 
 
@@ -64,10 +71,8 @@ def record(
             seconds = _write(out, recording, seconds, block_tokens, ends)
         summary = recording.summary
         fault = None if summary.requests else _nothing(client, namespace, nodes, seconds, out)
-    for name, why in summary.lost.items():
-        print_warning(f"{name} was not recorded to the end: {why}")
-    if summary.dropped:
-        print_warning(f"nodes had no room to note {summary.dropped:,} keys: these are missing")
+    for gap in gaps_of(summary):
+        print_warning(gap)
     if as_json:
         print_json(
             {
@@ -130,14 +135,8 @@ def _nothing(
     client: Client, namespace: str, nodes: list[str], seconds: float, out: Path
 ) -> InvalidRequest:
     """What is said of a file without a request."""
-    where = f" in `{namespace}`" if namespace else ""
-    whom = nodes[0] if len(nodes) == 1 else f"any of {len(nodes)} nodes"
-    hint = namespaces_hint(client, namespace) if namespace else ""
-    return InvalidRequest(
-        f"nothing was recorded: {seconds:.3g} s, and nobody asked {whom} for anything{where}; "
-        f"{out} has no request",
-        hint=hint or "record while somebody asks for pages or files",
-    )
+    why = nothing_recorded(client, nodes, namespace, seconds)
+    return InvalidRequest(f"{why}; {out} has no request", hint=why.hint)
 
 
 def _write(

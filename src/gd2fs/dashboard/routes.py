@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gd2fs.admin.body import body_of, refuse_other_sites
-from gd2fs.admin.guard import AdminGuard
+from gd2fs.admin.guard import AdminGuard, said_in
 from gd2fs.client import Client
 from gd2fs.dashboard.page import Page
 from gd2fs.errors import InvalidRequest
@@ -66,7 +66,7 @@ def dashboard_routes(
 
     def show_config(request: Request) -> Response:
         with connect() as client:
-            return _settings(client, request.query_params.get("node", ""))
+            return _settings(client, said_in(request)["node"])
 
     async def change_config(request: Request) -> Response:
         refuse_other_sites(request)
@@ -81,7 +81,11 @@ def dashboard_routes(
     return [
         Route("/", show_page),
         Route("/v1/overview", guard.needs("read", overview)),
-        Route("/v1/config", guard.needs("admin", show_config), methods=["GET"]),
+        Route(
+            "/v1/config",
+            guard.needs("admin", show_config, parameters=["node"]),
+            methods=["GET"],
+        ),
         Route("/v1/config", guard.needs("admin", change_config), methods=["POST"]),
         Route("/v1/drain", guard.needs("admin", drain), methods=["POST"]),
     ]

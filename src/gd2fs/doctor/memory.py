@@ -8,6 +8,7 @@ from gd2fs.doctor.check import check
 from gd2fs.doctor.finding import Finding, error, note, ok, warning
 from gd2fs.doctor.machine import UNLIMITED, Machine
 from gd2fs.doctor.subject import Subject, Wanted
+from gd2fs.free_memory import free_memory
 from gd2fs.sizes import format_bytes
 
 MIB = 1 << 20
@@ -173,10 +174,10 @@ def shared_transparent(subject: Subject) -> Iterator[Finding]:
 
 
 @check("free memory", "a node that finds too little does not start")
-def free_memory(subject: Subject) -> Iterator[Finding]:
-    """Enough for an arena that is not of reserved pages."""
+def enough_memory(subject: Subject) -> Iterator[Finding]:
+    """Enough for an arena that is not of reserved pages: of the machine, and in its container."""
     wanted = subject.wanted
-    available = subject.machine.memory().get("MemAvailable", 0)
+    available = free_memory(subject.machine.root) or 0
     found = f"{format_bytes(available)} are available"
     if not wanted.memory_bytes or not is_swappable(subject) or subject.machine.nodes_here():
         yield ok(found)

@@ -4,6 +4,22 @@
 batches; ``recording`` asks all nodes and puts what they say in one order.
 """
 
-from gd2fs.key_trace.recording import Recording, Summary, header_of, lines_of, namespaces_hint
+from gd2fs.key_trace.recording import (
+    Recording,
+    Summary,
+    fault_line,
+    gaps_of,
+    header_of,
+    lines_of,
+    nothing_recorded,
+)
 
-__all__ = ["Recording", "Summary", "header_of", "lines_of", "namespaces_hint"]
+__all__ = [
+    "Recording",
+    "Summary",
+    "fault_line",
+    "gaps_of",
+    "header_of",
+    "lines_of",
+    "nothing_recorded",
+]

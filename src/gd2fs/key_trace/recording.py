@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gd2fs import _core
 from gd2fs.answers import NodeReply
+from gd2fs.argument import name_bytes, refuse_name
 from gd2fs.asking import some_of
 from gd2fs.client import Client
 from gd2fs.errors import InvalidRequest, Unavailable
@@ -79,11 +81,14 @@ class Recording:
         namespace: Only this one.
 
     Raises:
-        InvalidRequest: There is no such node, or somebody else records one of them.
+        InvalidRequest: There is no such node, no namespace can have that name, or somebody else
+            records one of them.
         Unavailable: A node does not answer.
     """
 
     def __init__(self, client: Client, *, node: str = "", namespace: str = "") -> None:
+        if namespace:
+            refuse_name("namespace", namespace, _core.namespace_fault(name_bytes(namespace)))
         self._client = client
         self._node = node
         self._id = secrets.token_hex(ID_BYTES)
@@ -188,6 +193,32 @@ def lines_of(
         for at_us, node, request in recording.take(is_last=is_over):
             _add(recording.summary, request)
             yield _line_of(at_us, node, request, block_tokens)
+
+
+def nothing_recorded(
+    client: Client, nodes: Sequence[str], namespace: str, seconds: float
+) -> InvalidRequest:
+    """What to say of a recording without a request."""
+    where = f" in `{namespace}`" if namespace else ""
+    whom = nodes[0] if len(nodes) == 1 else f"any of {len(nodes)} nodes"
+    return InvalidRequest(
+        f"nothing was recorded: {seconds:.3g} s, and nobody asked {whom} for anything{where}",
+        hint=(namespace and namespaces_hint(client, namespace))
+        or "record while somebody asks for pages or files",
+    )
+
+
+def gaps_of(summary: Summary) -> list[str]:
+    """What is missing in a recording, a sentence each."""
+    gaps = [f"{name} was not recorded to the end: {why}" for name, why in summary.lost.items()]
+    if summary.dropped:
+        gaps.append(f"nodes had no room to note {summary.dropped:,} keys: these are missing")
+    return gaps
+
+
+def fault_line(error: str, hint: str) -> str:
+    """The last line where nobody looks at a summary; ``gd2fs sim`` tells what it says."""
+    return json.dumps({"error": error, "hint": hint}) + "\n"
 
 
 def namespaces_hint(client: Client, namespace: str) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from gd2fs.outputs import check_outputs, writing
 from gd2fs.sim.calibration import Calibration, calibrate, read_run
-from gd2fs.sim.outputs import check_outputs, writing
 from gd2fs.sim.progress import table_console
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -13,12 +13,13 @@ import typer
 
 from gd2fs.cli.output import print_json, print_warning
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import check_outputs, writing
 from gd2fs.sim.cost import check_priced, cost_of, prices_of
 from gd2fs.sim.engine import PRESETS, engine_of
 from gd2fs.sim.figures import check_finite, figures_of
 from gd2fs.sim.fleet import BALANCERS, POLICIES, TOPOLOGIES
 from gd2fs.sim.goal import Goal, check_timed, rate_at
-from gd2fs.sim.outputs import check_outputs, inputs_of, writing
+from gd2fs.sim.inputs import inputs_of
 from gd2fs.sim.playing import Played, play
 from gd2fs.sim.progress import bar_of, opened_trace, table_console
 from gd2fs.sim.report import print_report, title_of
@@ -27,10 +28,19 @@ from gd2fs.sim.tide import elasticity_of, tide_of
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
+STDIN = "/dev/stdin"  # a file like others, whether it is one or a pipe
+
+
+def _named(trace: str) -> str:
+    return STDIN if trace == "-" else trace
+
+
 TraceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TRACE", help="A file of JSON lines, or made:requests=N,seed=N,... (see the guide)"
+        metavar="TRACE",
+        help="A file of JSON lines (-: stdin), or made:requests=N,seed=N,... (see the guide)",
+        callback=_named,
     ),
 ]
 Topology = Annotated[

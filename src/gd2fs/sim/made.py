@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gd2fs.buffers import free_memory
 from gd2fs.errors import InvalidRequest
+from gd2fs.free_memory import free_memory
 from gd2fs.sim.trace import BLOCKS_MAX, Floats, Ints, Trace, plain
 from gd2fs.sizes import format_bytes
 

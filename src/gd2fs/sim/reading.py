@@ -11,14 +11,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
 import itertools
 import math
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 import numpy as np
@@ -27,8 +29,12 @@ from gd2fs._core import SIM_INSTANCES_MAX
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.trace import REQUESTS_MAX, Trace, numbered, sessions_of
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 MOONCAKE_TOKENS, QWEN_TOKENS = 512, 16
 LINE_BYTES_MAX = 64 << 20
+READ_BYTES = 128 << 10  # at once
 TOKENS_MAX = 1 << 31  # of one prompt: its blocks are counted in 32 bits
 SPAN_MOST_S = 100 * 365.25 * 86_400  # a hundred years: what lasts longer is no time
 ID_LEAST, ID_MOST = -(1 << 63), (1 << 64) - 1  # signed or unsigned, in 64 bits
@@ -60,6 +66,13 @@ class Header(msgspec.Struct):
     block_tokens: int
 
 
+class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    """The last line of a recording that lacks something."""
+
+    error: str
+    hint: str = ""
+
+
 @dataclass(slots=True)
 class _Columns:
     """What the lines said, each kind in one array."""
@@ -79,6 +92,7 @@ class _Columns:
     nodes: array[int] = field(default_factory=lambda: array("H"))
     node_names: dict[str, int] = field(default_factory=dict)
     roots: dict[int, int] = field(default_factory=dict)  # chat -> its conversation's first
+    fault: str = ""  # that a recording tells of itself
 
 
 def read_trace(
@@ -101,7 +115,8 @@ def read_trace(
     """
     columns = _Columns()
     decoder = msgspec.json.Decoder(Line)
-    lines = _lines(path, report)
+    digest = hashlib.sha256()
+    lines = _lines(path, report, digest)
     first = next(lines, None)
     if first is None:
         raise InvalidRequest(f"{path} has no requests", hint=f"forms: {FORMS}")
@@ -110,18 +125,31 @@ def read_trace(
         try:
             _add(columns, decoder.decode(line), number, scale, tokens)
         except (msgspec.MsgspecError, OverflowError, ValueError) as error:
+            if first_is_header and _take_fault(columns, line):
+                continue
             raise InvalidRequest(
                 f"{path}:{number} is not a request: {error}", hint=f"forms: {FORMS}"
             ) from error
     if not columns.times:
-        raise InvalidRequest(f"{path} has no requests", hint=f"forms: {FORMS}")
+        why = f": {columns.fault}" if columns.fault else ""
+        raise InvalidRequest(f"{path} has no requests{why}", hint=f"forms: {FORMS}")
     if warn is not None:
         for text in _oddities(path, columns):
             warn(text)
-    return _trace_of(str(path), columns, tokens)
+    return replace(_trace_of(str(path), columns, tokens), sha256=digest.hexdigest())
+
+
+def _take_fault(columns: _Columns, line: bytes) -> bool:
+    try:
+        columns.fault = msgspec.json.decode(line, type=Fault).error
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
 def _oddities(path: Path, columns: _Columns) -> Iterator[str]:
+    if columns.fault:
+        yield f"{path} is not a whole recording: {columns.fault}"
     count = len(columns.times)
     few, line = columns.few_blocks
     if few:
@@ -168,13 +196,30 @@ def checked_block(block_tokens: int) -> int:
     return block_tokens
 
 
-def _lines(path: Path, report: Callable[[int], None] | None) -> Iterator[tuple[int, bytes]]:
-    """Numbered from 1; empty ones are left out."""
+class _Summed(io.RawIOBase):
+    """A file as it is read, which ``digest`` sums: what is a pipe is not there another time."""
+
+    def __init__(self, raw: io.FileIO, digest: hashlib._Hash) -> None:
+        self._raw, self._digest = raw, digest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: WriteableBuffer) -> int:
+        count = self._raw.readinto(into) or 0
+        self._digest.update(memoryview(into)[:count])
+        return count
+
+
+def _lines(
+    path: Path, report: Callable[[int], None] | None, digest: hashlib._Hash
+) -> Iterator[tuple[int, bytes]]:
+    """Numbered from 1; empty ones are left out. ``digest`` is of the file as it lies there."""
     try:
-        with path.open("rb") as raw:
-            opened: BinaryIO = raw
+        with path.open("rb", buffering=0) as raw:
+            opened: BinaryIO = io.BufferedReader(_Summed(raw, digest), READ_BYTES)
             if path.suffix == ".gz":
-                opened = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+                opened = cast(BinaryIO, gzip.GzipFile(fileobj=opened))
             number, can_tell = 0, raw.seekable()
             while line := opened.readline(LINE_BYTES_MAX):
                 number += 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.outputs import writing
+from gd2fs.outputs import writing
 
 OTHER = "name another file, or remove it"
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system that has none

@@ -17,7 +17,7 @@ from typing import Any
 from gd2fs.errors import InvalidRequest
 from gd2fs.sim.cost import Prices, check_priced, cost_of
 from gd2fs.sim.figures import figures_of
-from gd2fs.sim.outputs import inputs_of
+from gd2fs.sim.inputs import inputs_of
 from gd2fs.sim.playing import play
 from gd2fs.sim.progress import opened_trace
 from gd2fs.sim.results import opened_results
@@ -82,16 +82,20 @@ class Sweep:
         plain = {name: getattr(self.base, name) for name in ("nodes", "policy", "replicas")}
         return replace(setting, **plain, disk_blocks=0, node_gbit=self.base.node_gbit, kills=())
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, trace: Trace | None = None) -> dict[str, Any]:
         """What two runs must have in common to go on with each other's results.
+
+        Args:
+            trace: If it was read already; else its file is read.
 
         Raises:
             InvalidRequest: The trace is a file that cannot be read.
         """
         files = inputs_of(self.trace)
+        digest = trace.sha256 if trace else _digest(files["the trace"]) if files else None
         return {
             "trace": self.trace,
-            "sha256": _digest(files["the trace"]) if files else None,
+            "sha256": digest,
             "block_tokens": self.block_tokens,
             "base": self.base.facts(),
         }
@@ -114,12 +118,13 @@ def run_sweep(
     if not 1 <= jobs <= JOBS_MAX:
         raise InvalidRequest(f"{jobs} processes for a sweep", hint=f"1 to {JOBS_MAX}")
     settings = [sweep.setting_of(point) for point in sweep.points()]
-    with opened_results(results, sweep.identity()) as file:
+    trace = _of_pipe(sweep)
+    with opened_results(results, sweep.identity(trace)) as file:
         known = {_key_of_facts(each["setting"]): each for each in file.known}
         missing = [setting for setting in settings if _key(setting) not in known]
         before = len(settings) - len(missing)
         report(before)
-        for done, figures in enumerate(_worked_out(sweep, missing, jobs), before + 1):
+        for done, figures in enumerate(_worked_out(sweep, trace, missing, jobs), before + 1):
             figures = file.add(figures)
             known[_key_of_facts(figures["setting"])] = figures
             report(done)
@@ -142,6 +147,14 @@ def is_unlimited(run: Mapping[str, Any]) -> bool:
     return not run["setting"]["cache_blocks"]
 
 
+def _of_pipe(sweep: Sweep) -> Trace | None:
+    """The trace, where it can be read only once; None: it is made, or a file that can be again."""
+    path = inputs_of(sweep.trace).get("the trace")
+    if path is None or path.is_file() or not path.exists():
+        return None
+    return opened_trace(sweep.trace, sweep.block_tokens)
+
+
 def _digest(path: Path) -> str:
     """Of a file's content. Raises InvalidRequest."""
     try:
@@ -161,10 +174,13 @@ def _key_of_facts(facts: dict[str, Any]) -> str:
     return json.dumps(facts, sort_keys=True)
 
 
-def _worked_out(sweep: Sweep, settings: Sequence[Setting], jobs: int) -> Iterator[dict[str, Any]]:
+def _worked_out(
+    sweep: Sweep, trace: Trace | None, settings: Sequence[Setting], jobs: int
+) -> Iterator[dict[str, Any]]:
     if not settings:
         return
-    trace = opened_trace(sweep.trace, sweep.block_tokens)
+    if trace is None:
+        trace = opened_trace(sweep.trace, sweep.block_tokens)
     if jobs == 1 or len(settings) == 1:
         yield from (_work_out(trace, setting) for setting in settings)
     else:

@@ -12,10 +12,11 @@ import typer
 from rich.table import Table
 
 from gd2fs.errors import InvalidRequest
+from gd2fs.outputs import check_outputs, writing
 from gd2fs.sim.commands import BlockTokens, EngineOption, Prices, Seed, TraceArgument, Workers
 from gd2fs.sim.cost import prices_of
 from gd2fs.sim.engine import engine_of
-from gd2fs.sim.outputs import check_outputs, inputs_of, writing
+from gd2fs.sim.inputs import inputs_of
 from gd2fs.sim.progress import bar_of, table_console
 from gd2fs.sim.report import value_of
 from gd2fs.sim.setting import Setting, option_of

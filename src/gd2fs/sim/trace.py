@@ -55,6 +55,7 @@ class Trace:
         instance: That shall answer it; empty: a balancer decides.
         node: That has its blocks, in a cluster of ``node_count``; empty: not known.
         instance_line: Of its file, the line with the largest ``instance``; 0: it is no file's.
+        sha256: Of its file's bytes, in hex; empty: it is no file's.
         measured_first_s, measured_done_s: When its first token and its end came, since it arrived,
             as they were measured; empty: the engines' rates say so.
     """
@@ -71,6 +72,7 @@ class Trace:
     session: Words
     instance: Choices = field(default_factory=_no_choices)
     instance_line: int = 0
+    sha256: str = ""
     node: Nodes = field(default_factory=_no_nodes)
     node_count: int = 0
     measured_first_s: Floats = field(default_factory=_no_times)

@@ -12,8 +12,9 @@ from gd2fs.bench.cluster.cleanup import print_cleanup, run_cleanup
 from gd2fs.bench.cluster.growth import print_growth, run_growth
 from gd2fs.bench.cluster.kill import print_kill, run_kill
 from gd2fs.bench.cluster.replay import read_trace
-from gd2fs.bench.io.commands import check_writable, wide_console, write_json
+from gd2fs.bench.io.commands import wide_console, write_json
 from gd2fs.bench.machine import machine_facts
+from gd2fs.bench.options import check_results
 from gd2fs.errors import GD2FSError, InvalidRequest
 
 REPLICAS_MAX = 3
@@ -65,7 +66,7 @@ def kill(
     With two copies nothing may fail or miss; with one, only that node's keys. The rate must be
     back over 60 % within 2 s.
     """
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine = machine_facts()
     with Board() as board:
         outcomes = [
@@ -94,7 +95,7 @@ def growth(
     The same trace runs before that on four nodes that stay. The hits of all of it may differ by
     one of a hundred, those of the worst 10 s by five.
     """
-    check_writable(json_file)
+    check_results({"json": json_file}, {"the trace": trace})
     machine = machine_facts()
     options = ["--memory", memory, "--arena", arena, "--threads", "1", "--lease", "3"]
     options += ["--ramp", str(ramp), "--replicas", str(copies)]
@@ -121,7 +122,7 @@ def cleanup(
     json_file: Json = None,
 ) -> None:
     """Let a node with very many keys die, and measure what gets from the others take meanwhile."""
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine = machine_facts()
     with Board() as board:
         outcome = run_cleanup(

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from gd2fs.bench.disk.run import RATIO_TARGET, SCAN_TARGET_S, Outcome, Settings, run_disk
 from gd2fs.bench.machine import machine_facts
+from gd2fs.bench.options import check_results
+from gd2fs.outputs import writing
 from gd2fs.sizes import parse_bytes
 
 Folder = Annotated[
@@ -49,6 +51,7 @@ def disk(
 
     Needs fio, and room for three times `--bytes` and 4 GiB more.
     """
+    check_results({"json": json_file})
     progress = Console(stderr=True, highlight=False)
     facts = machine_facts()
     outcome = run_disk(
@@ -65,7 +68,9 @@ def disk(
         lambda text: progress.print(text, markup=False),
     )
     if json_file is not None:
-        json_file.write_text(json.dumps({"machine": facts, "disk": outcome.as_dict()}, indent=2))
+        result = {"machine": facts, "disk": outcome.as_dict()}
+        with writing(json_file):
+            json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     for line in report(outcome):
         typer.echo(line)
 

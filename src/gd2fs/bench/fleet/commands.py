@@ -26,10 +26,11 @@ from gd2fs.bench.options import (
     Seed,
     Sessions,
     check_installed,
-    check_writable,
+    check_results,
 )
 from gd2fs.bench.workload import Workload
 from gd2fs.errors import GD2FSError
+from gd2fs.outputs import writing
 from gd2fs.sizes import parse_bytes
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ def fleet(
     the right answers are. With `--a` and `--b` they run already, and are asked over OpenAI's API;
     every run has texts of its own, so that nothing of an earlier one is found.
     """
-    check_writable(json_file)
-    check_writable(html_file)
+    check_results({"json": json_file, "html": html_file}, {"`--python`": Path(python)})
     check_installed("httpx")
     check_installed("matplotlib")
     from gd2fs.bench.fleet import kinds, run, running  # which need what was checked
@@ -164,11 +164,13 @@ def show(
     from gd2fs.bench.fleet.report import print_fleet, write_fleet_page
 
     if json_file is not None:
-        json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
+        with writing(json_file):
+            json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
     console = Console(highlight=False)
     print_fleet(outcome, console)
     if html_file is not None:
-        write_fleet_page(outcome, html_file)
+        with writing(html_file):
+            write_fleet_page(outcome, html_file)
         console.print(f"page: {html_file}", markup=False, soft_wrap=True)
     console.print(f"done in {seconds:.0f} s")
     if outcome.has_reference and outcome.disagreeing:

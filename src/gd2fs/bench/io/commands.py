@@ -21,7 +21,9 @@ from gd2fs.bench.io.report import as_json, print_report
 from gd2fs.bench.io.run import Bench, Settings
 from gd2fs.bench.io.soak import print_soak, run_soak
 from gd2fs.bench.machine import machine_facts
+from gd2fs.bench.options import check_results
 from gd2fs.errors import GD2FSError, InvalidRequest
+from gd2fs.outputs import writing
 from gd2fs.sizes import parse_bytes
 
 ROUNDS = 10
@@ -30,6 +32,7 @@ QUICK_ROUNDS = 3
 GIL_ROUNDS = 7
 GIL_SECONDS = 1.0
 WIDTH = 132
+CHART_ENDS = (".png", ".svg", ".pdf")
 
 Sizes = Annotated[str, typer.Option(metavar="SIZE,…", help="Of objects, 1 to 1GiB")]
 Ops = Annotated[str, typer.Option(metavar="OP,…", help="read, write, view, get, put, exists")]
@@ -104,7 +107,7 @@ def io(
     )
     if not 1 <= repeat <= ROUNDS_MAX:
         raise InvalidRequest(f"`--repeat` is {repeat}", hint=f"give 1 to {ROUNDS_MAX}")
-    check_writable(json_file)
+    check_results({"json": json_file, "chart": chart})
     _check_drawable(chart)
     settings = Settings(
         rounds=min(repeat, QUICK_ROUNDS) if is_quick else repeat,
@@ -122,7 +125,8 @@ def io(
     if chart is not None:
         from gd2fs.bench.io.picture import draw  # what needs matplotlib
 
-        draw(outcome, chart)
+        with writing(chart):
+            draw(outcome, chart)
         console.print(f"chart: {chart}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - start_s:.0f} s")
 
@@ -138,7 +142,7 @@ def gil(
     A thread counts beside 64 MiB batches, then beside the same load from another process; and
     every kind of batch says how long it held the interpreter's lock.
     """
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine = machine_facts()
     with Board() as board:
         outcome = run_gil(rounds=rounds, seconds=seconds, arena=arena, board=board)
@@ -158,7 +162,7 @@ def soak(
 
     Fails when a call does, when bytes differ, or when memory or open descriptors grow.
     """
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine = machine_facts()
     with Board() as board:
         outcome = run_soak(
@@ -179,7 +183,8 @@ def write_json(file: Path | None, facts: dict[str, Any], machine: dict[str, Any]
     if file is None:
         return
     origin = {"machine": machine, "date": machine["date"], "command": _command_line()}
-    file.write_text(json.dumps(facts | origin, indent=2) + "\n", encoding="utf-8")
+    with writing(file):
+        file.write_text(json.dumps(facts | origin, indent=2) + "\n", encoding="utf-8")
 
 
 def wide_console() -> Console:
@@ -193,13 +198,12 @@ def _command_line() -> str:
 
 
 def _check_drawable(file: Path | None) -> None:
-    check_writable(file)
-    if file is not None and importlib.util.find_spec("matplotlib") is None:
+    if file is None:
+        return
+    if file.suffix.lower() not in CHART_ENDS:
+        ends = ", ".join(CHART_ENDS)
+        raise InvalidRequest(f"`--chart` is {file}", hint=f"name a file that ends with {ends}")
+    if importlib.util.find_spec("matplotlib") is None:
         raise InvalidRequest(
             "`matplotlib` is not installed", hint="run `pip install 'gd2fs[bench]'`"
         )
-
-
-def check_writable(file: Path | None) -> None:
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidRequest(f"no folder for {file}", hint="make it, or name another file")

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from gd2fs.bench.board import Board
-from gd2fs.bench.io.commands import check_writable, wide_console, write_json
+from gd2fs.bench.io.commands import wide_console, write_json
 from gd2fs.bench.machine import machine_facts
+from gd2fs.bench.options import check_results
 from gd2fs.bench.tier.plan import MIB, PAGE_BYTES, Settings, quick
 from gd2fs.bench.tier.report import print_report
 from gd2fs.bench.tier.run import run_tier
@@ -70,7 +71,7 @@ def tier(
         raise InvalidRequest(f"`--rate` is {rate}", hint="1MiB or more")
     if is_quick:
         settings = quick(settings)
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine, start_s = machine_facts(), time.monotonic()
     with Board() as board:
         outcome = run_tier(settings, board)

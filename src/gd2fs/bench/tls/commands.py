@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from gd2fs.bench.board import Board
-from gd2fs.bench.io.commands import check_writable, write_json
+from gd2fs.bench.io.commands import write_json
 from gd2fs.bench.machine import machine_facts
+from gd2fs.bench.options import check_results
 from gd2fs.bench.tls.run import CIPHERS, RATIO_TARGET, Outcome, Settings, run_tls
 from gd2fs.errors import InvalidRequest
 from gd2fs.sizes import parse_bytes
@@ -48,7 +49,7 @@ def tls(
     file_bytes = parse_bytes(file)
     if file_bytes < FILE_BYTES_MIN:
         raise InvalidRequest(f"`--file` is {file}", hint="1MiB or more")
-    check_writable(json_file)
+    check_results({"json": json_file})
     machine = machine_facts()
     settings = Settings(file_bytes, streams, threads, arena, rounds, seconds)
     with Board() as board:

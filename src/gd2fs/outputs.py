@@ -13,23 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gd2fs.errors import InvalidRequest
-from gd2fs.sim.engine import PRESETS
-from gd2fs.sim.made import is_made
 
 STDOUT = Path("-")
 OTHER = "name a file that can be written"
-
-
-def inputs_of(trace: str, engine: str = "none", prices: Path | None = None) -> dict[str, Path]:
-    """The files that a simulation reads, by what they are."""
-    found = {}
-    if not is_made(trace):
-        found["the trace"] = Path(trace)
-    if engine != "none" and engine not in PRESETS:
-        found["`--engine`"] = Path(engine)
-    if prices is not None:
-        found["`--prices`"] = prices
-    return found
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
@@ -53,6 +39,22 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]
                 )
         _check_writable(path)
         taken[f"`--{option}`"] = path
+
+
+def check_folder(folder: Path) -> None:
+    """See that ``folder`` is there and can be written to, or can be made.
+
+    Raises:
+        InvalidRequest: It is not so.
+    """
+    there = Path(os.path.realpath(folder))
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    with writing(folder):
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{there} is no folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"no permission for {there}")
 
 
 @contextmanager
