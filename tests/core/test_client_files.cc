@@ -274,6 +274,7 @@ TEST_CASE("writers who are in each other's way leave nothing behind but what is 
   LocalCluster cluster(2);
   std::vector<std::unique_ptr<Client>> clients;  // until the end: what vanished ones left goes
   for (int writer = 0; writer < 4; ++writer) clients.push_back(cluster.client());
+  REQUIRE(end_of(clients[0]->create(PATH, {})).status == Status::ok);
   std::vector<std::thread> writers;
   for (std::uint64_t writer = 0; writer < 4; ++writer)
     writers.emplace_back([&, writer] {

@@ -338,7 +338,9 @@ def test_writers_of_the_map_wait_for_each_other(members):
         epochs = list(writers.map(put, range(12)))
 
     after = members.keys().read()
-    assert sorted(epochs) == list(range(before.epoch + 1, before.epoch + 13))
+    # One each; on a slow machine others are `a`'s, which finds that nobody keeps these alive.
+    assert len(set(epochs)) == 12
+    assert before.epoch < min(epochs) and max(epochs) <= after.epoch
     assert {NODES + f"n{number}" for number in range(12)} <= set(after.puts)
 
 
