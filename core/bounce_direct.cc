@@ -88,10 +88,7 @@ void Bouncer::land_direct(const JobRef& job) {
     waiting_.push_back(job);
     return;
   }
-  if (rpc.status != Status::ok) return end(job);
-  std::uint64_t moved = 0;
-  for (const Body& body : rpc.bodies) moved += body.moved;
-  if (!rpc.is_upload()) {
+  if (!rpc.is_upload()) {  // also of what came in vain: nothing is written after the call's end
     for (const cuda::Device* owner : job->owners()) {
       const cuda::Device::Current current(*owner);
       if (job->fault.empty()) job->fault = owner->settle_remote_writes();
@@ -102,6 +99,9 @@ void Bouncer::land_direct(const JobRef& job) {
     rpc.status = Status::unavailable;  // as if it had not come
     return end(job);
   }
+  if (rpc.status != Status::ok) return end(job);
+  std::uint64_t moved = 0;
+  for (const Body& body : rpc.bodies) moved += body.moved;
   {
     const std::lock_guard lock(mutex_);
     (rpc.is_upload() ? counts_.direct_out_bytes : counts_.direct_in_bytes) += moved;

@@ -223,7 +223,7 @@ void FileWrite::add_offers(std::span<const Copy> copies, std::vector<Sent>& requ
     }
     add_offer(copy, requests[open.request]);
     offered_[open.request].push_back(copy);
-    tried_.push_back({copy.node, pieces_[copy.piece].chunk});
+    tried_.insert({copy.node, pieces_[copy.piece].chunk});
   }
 }
 
@@ -408,15 +408,19 @@ void FileWrite::publish() {
 void FileWrite::take_published() {
   bool is_missing = false;
   staged_.clear();
+  std::set<StagedCopy> untold;  // the call was cancelled, or is out of time
   for (std::size_t request = 0; request < offered_.size(); ++request)
     for (std::size_t item = 0; item < offered_[request].size(); ++item) {
       const Copy& copy = offered_[request][item];
+      if (sent()[request].rpc->status != Status::ok)
+        untold.insert({copy.node, pieces_[copy.piece].chunk});
       if (sent()[request].rpc->item_status(item) != Status::miss) continue;
       Piece& piece = pieces_[copy.piece];
       --piece.copies;
       piece.asked &= ~rank_bit(copy.rank);
       is_missing = true;
     }
+  publish_staged(network(), path_, tag_, seq_, std::move(untold));
   if (!is_missing) return written();
   if (publishes_ == PUBLISHES_MAX) return fail_write(Status::full, home());
   is_unsure_ = true;

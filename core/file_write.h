@@ -6,9 +6,9 @@
 #include <map>
 #include <optional>
 
-#include "forget.h"
 #include "record_call.h"
 #include "replicas.h"
+#include "staged.h"
 
 namespace gd2fs {
 
@@ -105,8 +105,8 @@ class FileWrite : public RecordCall {
   std::vector<Piece> pieces_;
   std::vector<std::vector<Copy>> offered_;  // beside sent(): what each request is about
   std::vector<Copy> staged_;
-  std::vector<StagedCopy> tried_;  // all that were offered under this tag, whatever came of it
-  RoutesRef routes_;               // by which the owners of the pieces are chosen
+  std::set<StagedCopy> tried_;  // all that were offered under this tag, whatever came of it
+  RoutesRef routes_;            // by which the owners of the pieces are chosen
   std::size_t replicas_ = 1;
   Fault lost_;     // an owner that could not be reached, or has no room
   Fault refusal_;  // of a piece that nobody has

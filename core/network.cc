@@ -334,6 +334,8 @@ void Network::close() {
   for (const auto& thread : threads_) thread->stop();
   if (resolver_ != nullptr) resolver_->stop();
   if (bouncer_ != nullptr) bouncer_->stop();
+  // Each holds them all.
+  if (registrations() != nullptr) registrations()->clear();
   // Nothing runs any more. Tasks that hold calls go with the threads.
 }
 

@@ -110,6 +110,10 @@ void Outbound::build_data(Upload& upload, std::uint64_t consumed) {
   while (upload.at < upload.items.size() && table_.pieces.size() < PIECES_MAX) {
     const std::uint16_t item = upload.items[upload.at];
     Body& body = upload.rpc->bodies[item];
+    if (body.moved == body.bytes) {  // granted twice
+      ++upload.at;
+      continue;
+    }
     const std::size_t taken = add_piece(body, item, room);
     if (taken == 0) break;
     room -= taken;

@@ -13,7 +13,8 @@ constexpr std::size_t ITEMS_PER_LOOK = 64;  // reservations between two looks at
 constexpr auto TURN = std::chrono::milliseconds(1);
 constexpr std::int64_t IDLE_GRANT_MS = 2'000;
 constexpr std::uint64_t IDLE_GRANT_BYTES = 64 * KiB * IDLE_GRANT_MS / 1'000;
-constexpr std::size_t STAGED_NAMES_MAX = 4096;  // older ones are found by their age
+constexpr std::size_t TARGETS_WAITING_MAX = 256 * 1024;  // of one stream
+constexpr std::size_t STAGED_NAMES_MAX = 4096;           // older ones are found by their age
 
 std::uint64_t body_bytes(const wire::Request& body) {
   std::uint64_t sum = 0;
@@ -273,6 +274,13 @@ std::string Receiver::pull(std::uint64_t request, const wire::Source& source,
   Pull pull{{}, std::move(targets)};
   if (std::string fault = announce(request, source.data, pull.frame); !fault.empty()) return fault;
   if (!pull.frame.offer) return {};
+  const auto is_refused = [&](const Run& run) {
+    return pull.frame.offer->items[run.item].claimed.empty();
+  };
+  if (std::all_of(pull.frame.runs.begin(), pull.frame.runs.end(), is_refused)) return {};
+  targets_waiting_ += pull.targets.size();
+  if (targets_waiting_ > TARGETS_WAITING_MAX)
+    return "more than " + std::to_string(TARGETS_WAITING_MAX) + " sinks wait to be taken from";
   ++pull.frame.offer->pull_count;
   pulls_.push_back(std::move(pull));
   return {};
@@ -282,6 +290,7 @@ std::string Receiver::pull(std::uint64_t request, const wire::Source& source,
 void Receiver::start_pull(Transfers& transfers, Replies& out) {
   const auto pull = std::make_shared<Pull>(std::move(pulls_.front()));
   pulls_.pop_front();
+  targets_waiting_ -= pull->targets.size();
   TargetCursor cursor(pull->targets);
   std::vector<ucx::Move> moves;
   std::vector<ucx::RemoteKeyRef> keys;
@@ -296,6 +305,7 @@ void Receiver::start_pull(Transfers& transfers, Replies& out) {
     piece->runs(run.offset, run.length, runs);
     for (const auto& part : runs) cursor.pair(part, moves, keys);
     pull->pieces.push_back(piece);
+    pull->moved_bytes += run.length;
   }
   if (moves.empty()) return pulled(*pull, true, out);
   transfers.start(ucx::Way::get, moves, std::move(keys),
@@ -309,8 +319,8 @@ void Receiver::pulled(Pull& pull, bool is_whole, Replies& out) {
   --offer.pull_count;
   std::uint64_t bytes = 0;
   for (const Run& run : pull.frame.runs) bytes += run.length;
-  bytes_received_ += bytes;
-  tally_.moved(Transport::rdma, Direction::in, bytes);
+  bytes_received_ += pull.moved_bytes;
+  tally_.moved(Transport::rdma, Direction::in, pull.moved_bytes);
   take(pull.frame, bytes, out);
   if (!offer.is_over && offer.is_done()) finish(offer, out);
 }
@@ -358,8 +368,11 @@ bool Receiver::end(std::uint64_t request, Status status, Replies& out) {
     const bool is_open = offer->items[index].piece || index >= offer->reserved_count;
     if (is_open) let_go(*offer, index, status);
   }
-  offer->pull_count -=
-      std::erase_if(pulls_, [&](const Pull& each) { return each.frame.offer == offer; });
+  offer->pull_count -= std::erase_if(pulls_, [&](const Pull& each) {
+    const bool is_its = each.frame.offer == offer;
+    targets_waiting_ -= is_its ? each.targets.size() : 0;
+    return is_its;
+  });
   offer->open_count = 0;
   if (offer->is_done()) finish(*offer, out);
   return true;
@@ -388,6 +401,7 @@ void Receiver::clear() {
   }
   offers_.clear();
   pulls_.clear();
+  targets_waiting_ = 0;
   frame_ = {};
   left_ = 0;
   reserving_count_ = 0;

@@ -82,6 +82,7 @@ class Receiver {
     Frame frame;
     std::vector<Target> targets;
     std::vector<PieceRef> pieces{};
+    std::uint64_t moved_bytes = 0;
   };
 
   void reserve(Offer& offer, std::size_t index);
@@ -107,9 +108,10 @@ class Receiver {
   std::uint64_t filling_bytes_ = 0;
   std::deque<Store::StagedName> staged_;
 
-  Frame frame_;             // of DATA, the one that is coming in
-  std::size_t left_ = 0;    // of its payload
-  std::deque<Pull> pulls_;  // for which there was no room yet
+  Frame frame_;                      // of DATA, the one that is coming in
+  std::size_t left_ = 0;             // of its payload
+  std::deque<Pull> pulls_;           // for which there was no room yet
+  std::size_t targets_waiting_ = 0;  // of pulls_
 
   std::uint64_t bytes_received_ = 0;
   std::uint64_t marked_bytes_ = 0;  // of `bytes_received_`, when the progress was last looked at

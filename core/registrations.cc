@@ -55,8 +55,15 @@ Error Registrations::add(Buffer range) {
   const std::lock_guard lock(mutex_);
   Added& added = added_[key];
   ++added.count;
-  added.registration.swap(registration);  // another one of this very moment goes, once unlocked
+  // Another thread's of this very moment may be in use: then it stays, and this one goes, unlocked.
+  if (added.registration == nullptr) added.registration.swap(registration);
   return {};
+}
+
+void Registrations::clear() {
+  std::map<Range, Added> added;
+  const std::lock_guard lock(mutex_);
+  added.swap(added_);
 }
 
 bool Registrations::drop(Buffer range) {

@@ -57,6 +57,8 @@ class Registrations : public std::enable_shared_from_this<Registrations> {
   bool drop(Buffer range);
   /// One that was added and covers the range, or nothing.
   RegistrationRef find(Buffer range) const;
+  /// Drops all, however often they were added. Nothing uses them any more.
+  void clear();
   /// A new one for as long as it is held; nothing when the memory cannot be registered.
   RegistrationRef make(Buffer range);
 

@@ -111,6 +111,7 @@ bool Rpc::is_next(const wire::DataTable& table) const {
   const wire::DataPiece* before = nullptr;
   for (const wire::DataPiece& piece : table.pieces) {
     if (piece.item >= bodies.size()) return false;
+    if (before != nullptr && piece.item < before->item) return false;
     const Body& body = bodies[piece.item];
     const bool is_same = before != nullptr && before->item == piece.item;
     const std::uint64_t at = is_same ? before->offset + before->length : body.moved;

@@ -106,8 +106,9 @@ void Stream::back_off(std::int64_t now) {
 }
 
 void Stream::connect_failed(const std::string& reason) {
+  const bool was_reaching = state_ == State::reaching;
   close();
-  if (leaves_unix(now_ms())) return;
+  if (leaves_unix(now_ms()) || (was_reaching && leaves_rdma(now_ms()))) return;
   back_off(now_ms());
   const std::int64_t link_retry_ms =
       link_.stream_failed(index_, goodbye_.empty() ? reason : goodbye_);

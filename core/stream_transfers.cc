@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t FENCE_MS = 1'000;  // for the node's last word on a request nobody waits for
 constexpr std::int64_t LOOK_MS = 5;       // UCX does not ring for all that it waits for
 constexpr std::size_t PROGRESS_MAX = 64;  // then other streams of the thread have their turn
+constexpr std::int64_t RDMA_AGAIN_MS = 30'000;
+constexpr std::size_t TRANSFER_LOSSES_MAX = 2;       // fewer than a request bears
 constexpr std::size_t KEYS_TOLD_MAX = KEYS_MAX / 2;  // then the node is told which are over
 
 }  // namespace
@@ -19,7 +21,28 @@ constexpr std::size_t KEYS_TOLD_MAX = KEYS_MAX / 2;  // then the node is told wh
 // ---- a way to this process -----------------------------------------------------------
 
 bool Stream::wants_rdma() const {
-  return !is_unix_ && link_.options().registrations != nullptr && !channel_.is_tls();
+  const bool is_possible =
+      !is_unix_ && link_.options().registrations != nullptr && !channel_.is_tls();
+  return is_possible && now_ms() >= rdma_at_ms_;
+}
+
+/// After a node was not reached in time: is it tried without?
+bool Stream::leaves_rdma(std::int64_t now) {
+  if (link_.options().transport != Transport::automatic) return false;
+  rdma_at_ms_ = now + RDMA_AGAIN_MS;
+  connect_until_ms_ = now + link_.options().connect_ms;
+  candidates_left_ = candidates_.size();
+  thread_.wake_at(connect_until_ms_);
+  return try_address(now);
+}
+
+/// The stream is lost. Once that was in mid-transfer several times in a row, it may be the
+/// transfers that it breaks at: the next one does without, for a while.
+void Stream::note_transfer_loss(std::int64_t now) {
+  if (exposed_count_ == 0 || link_.options().transport != Transport::automatic) return;
+  if (++transfer_losses_ < TRANSFER_LOSSES_MAX) return;
+  transfer_losses_ = 0;
+  rdma_at_ms_ = now + RDMA_AGAIN_MS;
 }
 
 /// After the greeting. False: the stream goes on without; else it waits, or `goodbye_` says why it
@@ -100,7 +123,7 @@ bool Stream::expose(Rpc& rpc, bool is_eager) {
   const std::size_t table_bytes =
       wire::request_table_bytes(rpc.op(), rpc.request.items.size(), names_bytes) +
       rpc.request.sinks.size() * wire::SINK_BYTES;
-  if (table_bytes > TABLE_BYTES_MAX) {
+  if (table_bytes > TABLE_BYTES_MAX || !has_room_for_keys(rpc.registrations.size())) {
     rpc.request.sinks.clear();
     rpc.registrations.clear();
     return false;
@@ -137,8 +160,13 @@ bool Stream::find_registrations(Rpc& rpc) const {
   return true;
 }
 
+/// The node takes so many of a stream, and no more.
+bool Stream::has_room_for_keys(std::size_t count) {
+  if (keys_.size() + count > KEYS_TOLD_MAX) forget_keys();
+  return keys_.size() + count <= KEYS_MAX;
+}
+
 void Stream::tell(const RegistrationRef& registration) {
-  if (keys_.size() >= KEYS_TOLD_MAX) forget_keys();
   const auto [told, is_new] = keys_.try_emplace(registration->number());
   if (told->second.lock() == registration) return;
   // Numbers come round again, after a very long time.
@@ -165,9 +193,9 @@ bool Stream::take_placed(const wire::Header& header, wire::View table) {
   const auto found = pending_.find(header.request);
   const auto placed = wire::decode_placed(table, header.items);
   if (found == pending_.end() || !placed || !found->second.is_exposed) return false;
+  if (found->second.ends_as) return true;  // nobody counts any more how far it has come
   Rpc& rpc = *found->second.rpc;
   if (!rpc.is_next(*placed)) return false;
-  if (found->second.ends_as) return true;
   in_->count_corrupt(rpc.take_placed(*placed, link_.options().is_verifying));
   return true;
 }

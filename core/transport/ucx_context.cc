@@ -42,14 +42,31 @@ class Config {
 
 }  // namespace
 
+bool allows_cards(std::string_view transports) {
+  const bool is_left_out = transports.starts_with('^');
+  if (is_left_out) transports.remove_prefix(1);
+  bool has_all = false, has_rc = false, has_ud = false, has_dc = false;
+  while (!transports.empty()) {
+    const std::string_view one = transports.substr(0, transports.find(','));
+    transports.remove_prefix(std::min(one.size() + 1, transports.size()));
+    // As rc_mlx5 is of rc. Of what is left out the rest of a kind stays.
+    const auto is_of = [&](std::string_view kind) {
+      const bool is_part = one.starts_with(kind) && one.substr(kind.size()).starts_with('_');
+      return one == kind || (is_part && !is_left_out);
+    };
+    has_all = has_all || one == "all" || one == "ib";
+    has_rc = has_rc || is_of("rc");
+    has_ud = has_ud || is_of("ud");
+    has_dc = has_dc || is_of("dc");
+  }
+  return is_left_out ? !has_all && !(has_rc && has_ud) : has_all || has_rc || has_ud || has_dc;
+}
+
 bool finds_cards(const std::string& transports) {
   std::error_code ignored;
   const std::filesystem::directory_iterator cards("/sys/class/infiniband", ignored);
-  if (ignored || cards == std::filesystem::directory_iterator()) return false;
-  constexpr const char* KINDS[] = {"rc", "ud", "dc", "ib", "all"};
-  return transports.starts_with('^') || std::ranges::any_of(KINDS, [&](const char* kind) {
-           return transports.find(kind) != std::string::npos;
-         });
+  const bool has_some = !ignored && cards != std::filesystem::directory_iterator();
+  return has_some && allows_cards(transports);
 }
 
 Result<ContextRef> Context::open(const Options& options) {

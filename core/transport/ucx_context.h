@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ucx_library.h"
@@ -29,6 +30,8 @@ struct Options {
   std::size_t stranded_max = STRANDED_MAX;      // once so many workers are, none is made
 };
 
+/// May UCX use a card by these transports, where there is one? In the syntax of `UCX_TLS`.
+bool allows_cards(std::string_view transports);
 /// Has this machine a card, and may UCX use it? Looked up without UCX.
 bool finds_cards(const std::string& transports);
 

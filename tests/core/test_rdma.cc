@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "checksum.h"
-#include "local_cluster.h"
 #include "raw_peer.h"
+#include "rdma_setup.h"
+#include "registrations.h"
 
 using namespace gd2fs;
 using std::chrono::milliseconds;
@@ -24,9 +24,7 @@ extern char** environ;
 
 namespace {
 
-constexpr const char* TRANSPORTS[] = {"tcp", "posix,sysv"};
 constexpr const char* PATH = "/ns/file";
-constexpr std::byte CANARY{0x5a};
 
 #ifdef __SANITIZE_THREAD__  // many times slower
 constexpr int ROUNDS = 12;
@@ -39,15 +37,6 @@ int rounds() {
   const char* const text = std::getenv("GD2FS_TEST_ROUNDS");
   return text != nullptr ? std::atoi(text) : ROUNDS;
 }
-
-#define NEEDS_UCX()                   \
-  if (!ucx_lack().empty()) {          \
-    MESSAGE("skipped: ", ucx_lack()); \
-    return;                           \
-  }
-
-/// Of all that follows in this process.
-void choose(const std::string& transports) { setenv("GD2FS_TEST_UCX_TLS", transports.c_str(), 1); }
 
 void make_file(Client& client, Memory& value) {
   const std::vector<Buffer> from{whole(value)};
@@ -65,22 +54,6 @@ bool holds(Client& client, const Memory& value) {
   const Status status = read_file(client, back);
   if (status == Status::ok) CHECK(back == value);
   return status == Status::ok;
-}
-
-std::uint64_t moved(const Server& server, serve::Direction direction) {
-  const auto by = server.tally().bytes[static_cast<std::size_t>(Transport::rdma)];
-  return by[static_cast<std::size_t>(direction)];
-}
-
-bool is_filled(const Memory& memory, std::byte with) {
-  return std::all_of(memory.begin(), memory.end(), [&](std::byte each) { return each == with; });
-}
-
-/// Nothing that was half written, dropped or sent is kept for anyone.
-bool is_at_rest(const Server& server) {
-  const ServerCounts counts = server.counts();
-  return counts.store.filling_bytes == 0 && counts.store.zombie_bytes == 0 &&
-         counts.held_bytes == 0;
 }
 
 }  // namespace
@@ -242,8 +215,8 @@ TEST_CASE("a write that is cancelled leaves the old file or the new one, whole")
     Memory old_value = random_bytes(8 * MiB, 1), new_value = random_bytes(8 * MiB, 2);
     std::mt19937 random(11);
     for (int round = 0; round < rounds() / 2; ++round) {
-      // What is cancelled behind its last byte stays staged as long as its writer does.
-      if (round % 12 == 0) client = cluster.client();
+      // What is cancelled during its COMMIT stays staged as long as its writer does.
+      if (round % 48 == 0) client = cluster.client();
       make_file(*client, old_value);
       Memory source = new_value;
       const std::vector<Buffer> from{whole(source)};
@@ -343,215 +316,73 @@ TEST_CASE("readers get a whole value or a miss while a small arena turns over") 
   }
 }
 
-// ---- whoever breaks the rules --------------------------------------------------------
-
-namespace {
-
-/// A client that says what it likes.
-struct RawClient {
-  RawClient() : server(start()), side("tcp"), sink(4 * MiB, CANARY), memory(side.take(sink)) {
-    wire::Hello hello = testing::RawPeer::hello();
-    hello.capabilities = wire::RDMA;
-    peer.emplace(*server);
-    peer->greet(hello);
-  }
-  static std::unique_ptr<Server> start() {
-    choose("tcp");
-    ServerOptions options = testing::options_of(64 * MiB);
-    options.rdma = test_rdma();
-    options.hold_silence_ms = 2'000;
-    return testing::start_node(options);
-  }
-
-  void send_peer() {
-    wire::Bytes out;
-    wire::encode_peer(out, side.worker->address());
-    peer->send(out);
-  }
-  void reach() {
-    send_peer();
-    const testing::Frame answer = receive();
-    REQUIRE(answer.header.kind == wire::Kind::peer);
-    REQUIRE(answer.table.empty());
-  }
-  void name(std::uint32_t number = 1) {
-    wire::Bytes out;
-    wire::encode_key(out, key(number));
-    peer->send(out);
-  }
-  /// At once: what comes behind the fault is thrown away for a while only.
-  void name_too_many() {
-    wire::Bytes all;
-    for (std::uint32_t number = 1; number <= KEYS_MAX + 1; ++number)
-      wire::encode_key(all, key(number));
-    peer->send(all);
-  }
-  wire::Key key(std::uint32_t number) const {
-    return {number, address(), sink.size(),
-            wire::Bytes(memory->key().begin(), memory->key().end())};
-  }
-  std::uint64_t address(std::size_t at = 0) const {
-    return reinterpret_cast<std::uintptr_t>(sink.data() + at);  // for the node, as a number
-  }
-  /// The next frame, while UCX moves what it has to.
-  testing::Frame receive() {
-    const auto until = Clock::now() + std::chrono::seconds(10);
-    pollfd socket{peer->fd(), POLLIN, 0};
-    while (poll(&socket, 1, 0) == 0 && Clock::now() < until) side.worker->progress();
-    return peer->receive();
-  }
-  void read(std::vector<wire::Sink> sinks, std::uint64_t bytes, std::uint16_t flags = 0) {
-    wire::Request request;
-    request.head.op = wire::Op::get;
-    request.items = {{.name = page_name("ns", "k"), .flags = flags, .length = bytes}};
-    request.sinks = std::move(sinks);
-    wire::Bytes out;
-    wire::encode_request(out, ++peer->last_id, 0, request);
-    peer->send(out);
-  }
-  std::uint64_t offer(std::uint64_t bytes) {
-    const std::uint64_t id = peer->ask(
-        wire::Op::offer,
-        {{.name = page_name("ns", "k"), .flags = wire::ITEM_PAGE, .length = bytes, .tag = 7}});
-    REQUIRE(receive().header.kind == wire::Kind::grant);
-    return id;
-  }
-  void source(std::uint64_t id, std::uint64_t bytes, std::uint64_t wrong = 0) {
-    wire::Source source;
-    source.data.pieces = {{.item = 0,
-                           .hashes = static_cast<std::uint16_t>(wire::blocks_of(bytes)),
-                           .length = static_cast<std::uint32_t>(bytes),
-                           .tag = 7}};
-    for (std::size_t at = 0; at < bytes; at += BLOCK_BYTES)
-      source.data.hashes.push_back(
-          checksum(std::span(sink).subspan(at, std::min<std::size_t>(BLOCK_BYTES, bytes - at))));
-    source.data.hashes.back() += wrong;
-    source.sinks = {{1, static_cast<std::uint32_t>(bytes), address()}};
-    wire::Bytes out;
-    wire::encode_source(out, id, source, 0);
-    peer->send(out);
-  }
-  Status response() {
-    testing::Frame frame = receive();
-    while (frame.header.kind != wire::Kind::response) frame = receive();
-    wire::TableReader table(frame.table);
-    return wire::decode_response(table, 1)->front().status;
-  }
-
-  std::unique_ptr<Server> server;
-  UcxSide side;
-  Memory sink;
-  ucx::MemoryRef memory;
-  std::optional<testing::RawPeer> peer;
-};
-
-}  // namespace
-
-TEST_CASE("a node pulls what a SOURCE names, and compares it in its own memory") {
+TEST_CASE("reads that are given up in the middle of an item keep their stream") {
   NEEDS_UCX();
-  RawClient client;
-  client.sink = random_bytes(client.sink.size(), 5);
-  client.reach();
-  client.name();
-  const std::uint64_t bytes = 3 * MiB + 12'345;
-
-  client.source(client.offer(bytes), bytes, 1);
-  CHECK(client.response() == Status::corrupt);
-  client.source(client.offer(bytes), bytes);
-  CHECK(client.response() == Status::ok);
-
-  const Memory sent(client.sink.begin(), client.sink.begin() + std::ptrdiff_t(bytes));
-  std::fill(client.sink.begin(), client.sink.end(), CANARY);
-  const auto all = static_cast<std::uint32_t>(client.sink.size());
-  client.read({{1, all, client.address()}}, all);
-  CHECK(client.receive().header.kind == wire::Kind::placed);
-  CHECK(client.response() == Status::ok);
-  CHECK(std::equal(sent.begin(), sent.end(), client.sink.begin()));
-  CHECK(std::all_of(client.sink.begin() + std::ptrdiff_t(bytes), client.sink.end(),
-                    [](std::byte each) { return each == CANARY; }));
-}
-
-TEST_CASE("frames of transfers that break a rule end the stream, and move nothing") {
-  NEEDS_UCX();
-  using Rule = std::pair<const char*, std::function<void(RawClient&)>>;
-  const std::vector<Rule> rules{
-      {"a KEY", [](RawClient& client) { client.name(); }},
-      {"a PEER", [](RawClient& client) { client.reach(), client.send_peer(); }},
-      {"a KEY came twice", [](RawClient& client) { client.reach(), client.name(), client.name(); }},
-      {"names memory",
-       [](RawClient& client) {
-         client.read({{1, 4096, 0}}, 4096);
-       }},
-      {"names memory",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.read({{2, 4096, client.address()}}, 4096);
-       }},
-      {"names memory",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.read({{1, 4096, client.address(client.sink.size() - 4095)}}, 4096);
-       }},
-      {"names memory",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.read({{1, 4096, client.address() - 1}}, 4096);
-       }},
-      {"names memory",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.read({{1, 4096, client.address()}}, 4096, wire::ITEM_VIEW);
-       }},
-      {"malformed",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.read({{1, 4095, client.address()}}, 4096);
-       }},
-      {"a SOURCE", [](RawClient& client) { client.source(1, 4096); }},
-      {"names memory",
-       [](RawClient& client) {
-         client.reach();
-         client.source(client.offer(4096), 4096);
-       }},
-      {"of no request",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         client.source(99, 4096);
-       }},
-      {"came before",
-       [](RawClient& client) {
-         client.reach(), client.name();
-         const std::uint64_t id = client.offer(4 * MiB);
-         client.source(id, 64 * KiB), client.source(id, 64 * KiB);
-       }},
-      {"registrations", [](RawClient& client) { client.reach(), client.name_too_many(); }},
-  };
-  for (const auto& [reason, broken] : rules) {
-    RawClient client;
-    broken(client);
-    const std::string farewell = client.peer->farewell();
-    CAPTURE(farewell);
-    CHECK(farewell.find(reason) != std::string::npos);
-    CHECK(is_filled(client.sink, CANARY));
-    CHECK(eventually([&] { return is_at_rest(*client.server); }));
+  for (const char* transports : TRANSPORTS) {
+    choose(transports);
+    CAPTURE(transports);
+    LocalCluster cluster(1, 128 * MiB);
+    ClientOptions options = cluster.options();
+    options.streams = 1;
+    auto client = LocalCluster::client(options);
+    Memory value = random_bytes(30 * MiB + 1'000, 1);  // one page: several batches of the node
+    const std::vector<std::string> keys{"k"};
+    const std::vector<Buffer> from{whole(value)};
+    REQUIRE(end_of(client->put_pages("ns", keys, from, {})).items[0].status == Status::ok);
+    const std::uint64_t accepted = cluster.server(0).counts().accepted;
+    std::mt19937 random(13);
+    int given_up = 0;
+    for (int round = 0; round < rounds(); ++round) {
+      Memory into(value.size());
+      const std::vector<Buffer> to{whole(into)};
+      const auto got = client->get_pages("ns", keys, to, {});
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 8'000));
+      got->cancel();
+      given_up += end_of(got).status == Status::cancelled ? 1 : 0;
+    }
+    CHECK(given_up > rounds() / 10);
+    CHECK(cluster.server(0).counts().accepted == accepted);
   }
 }
 
-TEST_CASE("a client that takes nothing of what moves to it is cut off") {
+TEST_CASE("more runs of memory than a node takes registrations go by the stream") {
   NEEDS_UCX();
   choose("tcp");
-  RawClient client;
-  client.sink = random_bytes(client.sink.size(), 5);
-  client.reach();
-  client.name();
-  client.source(client.offer(4 * MiB), 4 * MiB);
-  CHECK(client.response() == Status::ok);
+  constexpr std::size_t RUNS = 2 * KEYS_MAX, BYTES = 4 * KiB;
+  LocalCluster cluster(1, 128 * MiB);
+  ClientOptions options = cluster.options();
+  options.streams = 1;
+  auto client = LocalCluster::client(options);
+  Memory value = random_bytes(RUNS * BYTES, 1), into(2 * RUNS * BYTES);
+  make_file(*client, value);
+  std::vector<Buffer> to;  // none beside another
+  for (std::size_t run = 0; run < RUNS; ++run) to.push_back({&into[2 * run * BYTES], BYTES});
 
-  for (int reads = 0; reads < 8; ++reads)
-    client.read({{1, 4 * MiB, client.address()}}, 4 * MiB);  // and it never calls UCX again
+  const auto got = client->read(PATH, 0, to, {});
 
-  CHECK(eventually([&] { return client.server->counts().connections == 0; }));
-  CHECK(is_at_rest(*client.server));
+  CHECK(end_of(got).status == Status::ok);
+  bool is_equal = true;
+  for (std::size_t run = 0; run < RUNS; ++run)
+    is_equal = is_equal && std::equal(to[run].at, to[run].at + BYTES, &value[run * BYTES]);
+  CHECK(is_equal);
+}
+
+TEST_CASE("registrations go with their client, though nobody has taken them back") {
+  NEEDS_UCX();
+  auto context = *ucx::Context::open(ucx_options("tcp"));
+  auto all = std::make_shared<Registrations>(context);
+  Memory memory(1 * MiB);
+  for (int times = 0; times < 2; ++times) CHECK(all->add(whole(memory)).message.empty());
+  const std::weak_ptr<Registrations> is_left = all;
+  const std::weak_ptr<ucx::Context> context_left = context;
+
+  all->clear();
+  CHECK(all->find(whole(memory)) == nullptr);
+  all = nullptr;
+  context = nullptr;
+
+  CHECK(is_left.expired());
+  CHECK(context_left.expired());
 }
 
 // ---- two processes -------------------------------------------------------------------

@@ -139,6 +139,19 @@ TEST_CASE("the signals of crashes stay the process's own") {
   CHECK((before.sa_handler == after.sa_handler));
 }
 
+TEST_CASE("whether cards may move the bytes is read from the list of transports as UCX reads it") {
+  for (const char* list : {"all", "rc", "tcp,rc_mlx5", "ud_v,self", "ib", "dc_x", "^shm,dc", "^tcp",
+                           "^rc_verbs,ud", "^rc"}) {
+    CAPTURE(list);
+    CHECK(ucx::allows_cards(list));
+  }
+  for (const char* list : {"", "tcp", "posix,sysv", "tcp,cuda_copy,cuda_ipc", "^ib", "^shm,dc,ib",
+                           "^rc,ud,dc", "sockcm"}) {
+    CAPTURE(list);
+    CHECK_FALSE(ucx::allows_cards(list));
+  }
+}
+
 TEST_CASE("transports that are not there are named") {
   NEEDS_UCX();
   auto context = ucx::Context::open(ucx_options("nosuchtransport"));
