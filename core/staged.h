@@ -1,6 +1,6 @@
-// Staged: tells nodes what became of pieces that they have staged, where the write itself cannot any
-// more. Without that word pieces lie there until their writer's stream has ended, or they are old:
-// a client whose writes run into their deadlines would fill the nodes with what nobody can read.
+// Staged: tells nodes what became of pieces that they have staged, where the write itself cannot.
+// Without that word pieces lie there until their writer's stream has ended, or they are old: a
+// client whose writes run into their deadlines would fill the nodes with what nobody can read.
 #pragma once
 
 #include <compare>
