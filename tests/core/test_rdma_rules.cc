@@ -254,7 +254,7 @@ TEST_CASE("what is offered and refused is not taken, however often its SOURCE co
        {.name = page_name("ns", "k"), .flags = wire::ITEM_PAGE, .length = BLOCK_BYTES, .tag = 7}});
   REQUIRE(client.receive().header.kind == wire::Kind::grant);
 
-  for (int frame = 0; frame < 5'000; ++frame) client.source(id, 1 * MiB);  // of the first
+  for (int frame = 0; frame < 1'000; ++frame) client.source(id, BLOCK_BYTES);  // of the first
   client.source(id, BLOCK_BYTES, 0, 1);
 
   while (client.receive().header.kind != wire::Kind::response) {
