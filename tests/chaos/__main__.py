@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
         if options.seed is not None
         else range(options.first, options.first + options.seeds)
     )
-    if reason := why_not() or why_not_under(options.provider, is_rdma=options.rdma):
+    if reason := why_not() or why_not_under(options.provider, is_rdma=bool(options.rdma)):
         print(f"skipped: {reason}")
         print(f"0 passed, 0 failed, {len(options.planted or seeds)} skipped")
         return 0
@@ -80,7 +80,7 @@ def _try(seed: int, options: argparse.Namespace) -> bool:
         provider=options.provider,
         has_disk=options.nvme,
         is_kept=options.kept,
-        is_rdma=options.rdma,
+        rdma=options.rdma,
     )
     schedule = schedule_of(seed, world)
     folder = options.keep and options.keep / f"seed{seed}"
@@ -118,7 +118,14 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--provider", default="static", choices=tuple(PACES))
     parser.add_argument("--nvme", action="store_true", help="nodes have a disk below little memory")
     parser.add_argument("--kept", action="store_true", help="nodes keep their memory when killed")
-    parser.add_argument("--rdma", action="store_true", help="payload goes by UCX, over its TCP")
+    parser.add_argument(
+        "--rdma",
+        nargs="?",
+        const="tcp",
+        default="",
+        metavar="TRANSPORTS",
+        help="payload goes by UCX, over its TCP or over these: posix,sysv",
+    )
     names = [plant.name for plant in PLANTS]
     parser.add_argument("--planted", nargs="*", choices=names, help="find these faults in --core")
     parser.add_argument("--core", type=Path, help="the core that they are in")

@@ -17,17 +17,16 @@ from types import TracebackType
 from membership.kubernetes_api import NAMESPACE
 
 from chaos.history import ETCD
-from chaos.network import Network
+from chaos.network import Network, OneHost
 from chaos.process import DidNotStart, Process
 from chaos.schedule import CLIENTS, Schedule
 from gd2fs.ucx import libraries_in_wheels
 
 PORT = 7527
-ADMIN = "127.0.0.1:9527"  # inside each node's namespace, so no fault of the network reaches it
+ADMIN_PORT = 9527  # asked from inside the node's namespace, so no fault of the network reaches it
 NODE_HOST, CLIENT_HOST, PROXY_HOST, ETCD_HOST = 10, 50, 100, 200
 ETCD_PORT, ETCD_PEER_PORT, API_PORT = 2379, 2380, 6443
 DISK_BYTES = "512MiB"
-UCX_TLS = "tcp"
 KEPT_PARENT = "/dev/shm"
 READY_S = 30.0
 POLL_S = 0.02
@@ -64,7 +63,7 @@ class Lab:
         self.schedule = schedule
         self.world = schedule.world
         self.folder = folder
-        self.network = Network()
+        self.network = OneHost() if self.world.is_one_host else Network()
         self.nodes: dict[str, Process] = {}
         self.clients: dict[str, Process] = {}
         self.proxy: Process | None = None
@@ -170,7 +169,7 @@ class Lab:
 
     def metrics_of(self, name: str) -> dict[str, float]:
         """The node's own counts, by `NAME{LABELS}`."""
-        text = self.network.inside(name, lambda: _fetch(f"http://{ADMIN}/metrics"))
+        text = self.network.inside(name, lambda: _fetch(f"http://{self._admin(name)}/metrics"))
         lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, value in lines}
 
@@ -180,15 +179,19 @@ class Lab:
             *("--listen", f"tcp://{self.network.address(name)}:{PORT}"),
             *("--advertise", f"tcp://{self.reached_at(name)}"),
             *("--memory", self.world.memory, "--arena", self._arena(name), "--threads", "1"),
-            *("--zero-copy", self.world.zero_copy, "--admin", ADMIN, "--insecure"),
+            *("--zero-copy", self.world.zero_copy, "--admin", self._admin(name)),
+            "--insecure",
             *self._disk_options(name),
             *self._rdma_options(),
         ]
 
+    def _admin(self, name: str) -> str:
+        return f"{self.network.address(name)}:{ADMIN_PORT}"
+
     def _rdma_options(self) -> list[str]:
-        if not self.world.is_rdma:
+        if not self.world.rdma:
             return []
-        return ["--rdma", "on", "--ucx", _libucp(), "--ucx-tls", UCX_TLS]
+        return ["--rdma", "on", "--ucx", _libucp(), "--ucx-tls", self.world.rdma]
 
     def _arena(self, name: str) -> str:
         return f"file:{self._kept / name}" if self._kept else "memfd"
@@ -270,8 +273,8 @@ class Lab:
             "io_threads": 1,
             "transport": "auto" if is_local else "tcp",
         }
-        if self.world.is_rdma and not is_local:
-            settings |= {"transport": "rdma", "ucx": _libucp(), "ucx_tls": UCX_TLS}
+        if self.world.rdma and not is_local:
+            settings |= {"transport": "rdma", "ucx": _libucp(), "ucx_tls": self.world.rdma}
         steps = [asdict(step) for step in self.schedule.steps_of(index)]
         plan = self.folder / f"{name}.json"
         plan.write_text(json.dumps({"client": settings, "steps": steps}), encoding="utf-8")

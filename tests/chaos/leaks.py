@@ -96,7 +96,7 @@ def loaded_pieces(lab: Lab) -> int:
 
 def bytes_by_rdma(lab: Lab) -> int:
     """How many bytes went in and out by one-sided transfers, of all nodes that run now."""
-    if not lab.world.is_rdma:
+    if not lab.world.rdma:
         return 0
     counts = [lab.metrics_of(name) for name in lab.node_names()]
     return sum(

@@ -136,6 +136,18 @@ class Network:
         _ip("-n", self.namespace(name), "link", "set", "lo", "up")
 
 
+class OneHost(Network):
+    """All are processes of one host, with an address each; no cable there goes down."""
+
+    def namespace(self, name: str) -> str:
+        return super().namespace("hub")
+
+    def add(self, name: str, host: int) -> str:
+        self._hosts[name] = address_of(host)
+        _ip("-n", self.namespace(name), "addr", "add", f"{address_of(host)}/32", "dev", "lo")
+        return self._hosts[name]
+
+
 def remove_leftovers() -> None:
     """Take down the namespaces of runs that are no more."""
     for path in leftovers():

@@ -43,7 +43,7 @@ class Verdict:
         faults = Counter(fault.kind for fault in self.schedule.faults)
         wrong = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
         loaded = f" {self.loaded} pieces from disk;" if self.schedule.world.has_disk else ""
-        if self.schedule.world.is_rdma:
+        if self.schedule.world.rdma:
             loaded += f" {self.by_rdma_bytes >> 20} MiB by RDMA;"
         return f"{len(self.history.records)} calls: {calls}; {wrong};{loaded} {self.took_s:.1f} s"
 

@@ -84,7 +84,7 @@ class World:
         lease_s: Of the nodes, where there are any; 0: LEASE_S.
         has_disk: Every node has one below its memory, and too little memory for all.
         is_kept: Every node's memory is a file, which a node that was killed finds again.
-        is_rdma: Payload goes by one-sided transfers, over UCX's TCP.
+        rdma: Payload goes by one-sided transfers, over these transports of UCX; empty: it does not.
         nvme: With a disk, how it is written and what stays there, as ``gd2fs serve`` takes them.
     """
 
@@ -100,8 +100,13 @@ class World:
     value_scale: int = 1
     has_disk: bool = False
     is_kept: bool = False
-    is_rdma: bool = False
+    rdma: str = ""
     nvme: tuple[str, str] = ("back", "inclusive")
+
+    @property
+    def is_one_host(self) -> bool:
+        """UCX's shared memory does not reach from one network namespace into another."""
+        return self.rdma not in ("", "tcp")
 
     @property
     def pace(self) -> Pace:
@@ -111,7 +116,7 @@ class World:
         """What runs the schedule of that seed again."""
         arguments = f"--provider {self.provider} --replicas {self.replicas}"
         arguments += " --nvme" * self.has_disk + " --kept" * self.is_kept
-        arguments += " --rdma" * self.is_rdma
+        arguments += f" --rdma {self.rdma}" if self.rdma else ""
         return f'make chaos SEED={seed} CHAOS_ARGS="{arguments}"'
 
 
@@ -156,6 +161,7 @@ class Schedule:
 
 
 PROXY_FAULTS = ("delay", "trickle", "half_open", "stall", "reset", "damage")
+NETWORK_FAULTS = ("link_down", "cut", "loss", "etcd_cut")
 # What a seed is mostly about; seeds in a row go through all of them.
 THEMES: tuple[tuple[str, ...], ...] = (
     ("kill",),
@@ -239,7 +245,9 @@ def faults_of(chance: random.Random, theme: tuple[str, ...], world: World) -> li
     """One to three faults of each kind of the theme; of one node at a time only one is killed
     or paused."""
     kinds = [kind for kind in theme if kind not in ("full", "local")]
-    if theme == ("full",):
+    if world.is_one_host:
+        kinds = [kind for kind in kinds if kind not in NETWORK_FAULTS]
+    if theme == ("full",) or not kinds:
         kinds = ["client_kill", "pause"]
     faults: list[Fault] = []
     for kind in kinds:

@@ -7,6 +7,7 @@ import pytest
 from chaos.operation import Step
 from chaos.schedule import (
     CLIENTS,
+    NETWORK_FAULTS,
     PROXY_FAULTS,
     THEMES,
     Schedule,
@@ -80,8 +81,17 @@ def test_a_disk_leaves_calls_and_faults_as_they_are():
     assert "--nvme" not in plain.world.replay(0)
 
 
+def test_shared_memory_of_ucx_is_one_hosts_and_that_has_no_cables():
+    for seed in range(20):
+        schedule = schedule_of(seed, World(rdma="posix,sysv"))
+
+        assert schedule.faults
+        assert not {fault.kind for fault in schedule.faults} & set(NETWORK_FAULTS)
+        assert schedule.world.replay(seed).endswith(' --rdma posix,sysv"')
+
+
 def test_rdma_leaves_calls_and_faults_as_they_are():
-    plain, by_rdma = schedule_of(0), schedule_of(0, World(is_rdma=True))
+    plain, by_rdma = schedule_of(0), schedule_of(0, World(rdma="tcp"))
 
     assert (by_rdma.steps, by_rdma.faults) == (plain.steps, plain.faults)
-    assert by_rdma.world.replay(0) == plain.world.replay(0)[:-1] + ' --rdma"'
+    assert by_rdma.world.replay(0) == plain.world.replay(0)[:-1] + ' --rdma tcp"'

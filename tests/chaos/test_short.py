@@ -15,14 +15,15 @@ CASES = {
     "etcd": (9, ETCD),
     "disk": (0, World(has_disk=True)),
     "kept": (13, World(is_kept=True)),
-    "rdma": (13, World(is_rdma=True)),
+    "rdma_tcp": (13, World(rdma="tcp")),
+    "rdma_shm": (0, World(rdma="posix,sysv")),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "world"), CASES.values(), ids=CASES)
 def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
-    if reason := why_not() or why_not_under(world.provider, is_rdma=world.is_rdma):
+    if reason := why_not() or why_not_under(world.provider, is_rdma=bool(world.rdma)):
         pytest.skip(reason)
 
     verdict = run(schedule_of(seed, world), tmp_path)
@@ -30,4 +31,4 @@ def test_nothing_wrong_is_read_whatever_fails(seed, world, tmp_path):
     replay = f"replay with: {world.replay(seed)}"
     assert not verdict.violations, "\n".join([*map(str, verdict.violations), replay])
     assert verdict.loaded > 0 or not world.has_disk
-    assert verdict.by_rdma_bytes > 0 or not world.is_rdma
+    assert verdict.by_rdma_bytes > 0 or not world.rdma
