@@ -9,6 +9,7 @@ void Connection::handle_peer(const Inlet::Frame& frame) {
   const auto address = wire::decode_peer(frame.table);
   if (!may_transfer_ || transfers_ != nullptr || !address || address->empty())
     return fault("a PEER is malformed, came twice, or was not granted");
+  may_transfer_ = false;  // that was it
   auto opened = Transfers::open(node_.rdma.context, node_.rdma.memory);
   if (!opened) return wire::encode_peer_answer(sender_.replies().bytes, opened.error().message);
   transfers_ = std::move(*opened);
@@ -51,7 +52,7 @@ bool Connection::move_bytes() {
     if (placer_.has_work(*transfers_)) placer_.turn(*transfers_, replies, sender_.wake);
   }
   if (transfers_->is_broken() && !transfers_->is_connected()) {
-    end_transfers();  // its client has been told, and goes on without
+    end_transfers();  // tells its client, if nobody has: that goes on without
     return true;
   }
   if (transfers_->is_broken()) {

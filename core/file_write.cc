@@ -19,6 +19,13 @@ constexpr std::size_t SEGMENTS_MERGE = SEGMENTS_PER_CHUNK_MAX / 2;
 constexpr std::int64_t PUBLISH_MS = 1'000;  // a silent owner does not hold the call up
 constexpr std::size_t PUBLISHES_MAX = 3;
 
+/// Nothing was changed by a COMMIT that is answered so. `full` may be said of one that was made.
+bool is_certain_refusal(Status status) {
+  using enum Status;
+  constexpr Status ALL[] = {conflict, gone, invalid, denied, retry, stale_map, fenced, unavailable};
+  return std::find(std::begin(ALL), std::end(ALL), status) != std::end(ALL);
+}
+
 }  // namespace
 
 FileWrite::FileWrite(CallContext context, WriteSpec spec, OnEnd on_end)
@@ -317,8 +324,7 @@ void FileWrite::commit() {
 
 void FileWrite::take_commit() {
   const Status status = answer_status();
-  using enum Status;
-  if (status == conflict || status == gone || status == invalid) may_be_listed_ = false;
+  may_be_listed_ = may_be_listed_ && !is_certain_refusal(status);
   switch (status) {
     case Status::ok:
       return take_committed(answer().answers.front().seq, answer().answers.front().gen);

@@ -7,6 +7,7 @@ namespace gd2fs {
 
 namespace {
 
+constexpr std::uint32_t TRANSFER_LOSSES_MAX = 2;  // no more than a request bears
 constexpr std::int64_t RETRY_MS_MIN = 100;
 constexpr std::int64_t RETRY_MS_MAX = 2'000;
 
@@ -306,6 +307,13 @@ std::int64_t Link::retry_at(std::size_t index) const {
   const std::lock_guard lock(mutex_);
   const bool is_looking = is_down_ && index == looking_;
   return is_looking && !is_closed_ && !has_left_ ? retry_at_ms_ : NEVER_MS;
+}
+
+void Link::note_transfer_loss(std::int64_t now) noexcept {
+  if (options_.transport != Transport::automatic) return;
+  if (transfer_losses_.fetch_add(1) + 1 < TRANSFER_LOSSES_MAX) return;
+  transfer_losses_ = 0;
+  transfers_at_ms_ = now + TRANSFERS_AGAIN_MS;
 }
 
 bool Link::may_connect() const {

@@ -35,6 +35,8 @@ struct LinkOptions {
   std::shared_ptr<Registrations> registrations;  // of one-sided transfers; nothing: there are none
 };
 
+inline constexpr std::int64_t TRANSFERS_AGAIN_MS = 30'000;
+
 class Link {
  public:
   /// `threads` outlive the link's use; the streams are spread over them from `first_thread` on.
@@ -90,6 +92,11 @@ class Link {
   /// Is something in the queue that other nodes can be asked for as well?
   bool has_others_waiting() const;
   bool may_connect() const;
+  /// A stream was lost in mid-transfer. Once that was so several times in a row it may be the
+  /// transfers that they break at: where nobody insists on them there are none for a while.
+  void note_transfer_loss(std::int64_t now) noexcept;
+  void note_transfer() noexcept { transfer_losses_ = 0; }
+  bool may_transfer(std::int64_t now) const noexcept { return now >= transfers_at_ms_; }
   void stream_connecting();
   void stream_connected(std::size_t index, Transport transport);
   const std::shared_ptr<LeaseKeeper>& keeper() const noexcept { return keeper_; }
@@ -146,6 +153,8 @@ class Link {
   std::size_t next_stream_ = 0;    // of streams_: the first to be woken
   std::size_t looking_ = 0;        // of streams_: who looks for a node that is down
   std::atomic<bool> is_down_{false};
+  std::atomic<std::uint32_t> transfer_losses_{0};  // in a row
+  std::atomic<std::int64_t> transfers_at_ms_{0};   // not before
   bool is_closed_ = false;
   bool has_left_ = false;  // and is down for that long
   std::int64_t retry_at_ms_ = 0;

@@ -13,6 +13,7 @@ namespace gd2fs {
 
 namespace {
 
+constexpr std::size_t HINTS_MAX = 64;  // a node that is silent keeps each for seconds
 constexpr std::size_t IO_THREADS_MAX = 64;
 constexpr std::size_t STREAMS_MAX = 64;
 constexpr auto CLOSE_WAIT = std::chrono::seconds(10);
@@ -321,6 +322,20 @@ void Network::call_ends() {
   idle_.notify_all();
 }
 
+bool Network::hint_begins() {
+  if (hints_.fetch_add(1) >= HINTS_MAX) {
+    hints_.fetch_sub(1);
+    return false;
+  }
+  call_begins();
+  return true;
+}
+
+void Network::hint_ends() {
+  hints_.fetch_sub(1);
+  call_ends();
+}
+
 void Network::close() {
   if (is_closed_) return;
   is_closed_ = true;
@@ -334,7 +349,7 @@ void Network::close() {
   for (const auto& thread : threads_) thread->stop();
   if (resolver_ != nullptr) resolver_->stop();
   if (bouncer_ != nullptr) bouncer_->stop();
-  // Each holds them all.
+  // Those that were added hold it in turn.
   if (registrations() != nullptr) registrations()->clear();
   // Nothing runs any more. Tasks that hold calls go with the threads.
 }

@@ -70,6 +70,9 @@ class Network {
 
   /// Calls in progress. The last one gone, nothing of the caller's is referred to any more.
   void call_begins() { calls_.fetch_add(1); }
+  /// The same of what nobody waits for. False: there are so many that this one is not worth it.
+  bool hint_begins();
+  void hint_ends();
   void call_ends();
 
   /// Ends all calls as cancelled, waits for them, stops the threads. Not on an I/O thread.
@@ -106,7 +109,8 @@ class Network {
   std::unique_ptr<Bouncer> bouncer_;
   std::atomic<std::size_t> next_thread_{0};
   std::atomic<std::size_t> calls_{0};
-  std::mutex mutex_;  // Guards: the step of calls_ to zero.
+  std::atomic<std::size_t> hints_{0};  // of calls_
+  std::mutex mutex_;                   // Guards: the step of calls_ to zero.
   std::condition_variable idle_;
   bool is_closed_ = false;
 };

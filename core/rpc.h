@@ -124,9 +124,8 @@ struct Rpc {
 
   /// Back to the start: nothing sent, nothing received.
   void rewind();
-  /// Does every piece lie within its item, and go on where the one before ended, items in their
-  /// order? So what has
-  /// arrived of an item is always its front, and a count says how much.
+  /// Does every piece lie within its item, and go on where the one before ended, with items in
+  /// their order? So what has arrived of an item is always its front, and a count says how much.
   bool is_next(const wire::DataTable& table) const;
   /// Appends where this part of `memory` lies, as nodes know it.
   void name(Buffer part, std::vector<wire::Sink>& out) const;

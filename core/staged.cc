@@ -18,7 +18,7 @@ class TellStaged : public Call {
   TellStaged(Network& network, std::string path, const wire::Item& word, wire::Op op,
              std::set<StagedCopy> copies)
       : Call({network, nullptr, now_ms() + TELL_MS, {}},
-             [&network](const Outcome&) { network.call_ends(); }),
+             [&network](const Outcome&) { network.hint_ends(); }),
         path_(std::move(path)),
         word_(word),
         op_(op),
@@ -70,8 +70,7 @@ class TellStaged : public Call {
 
 void tell(Network& network, std::string path, const wire::Item& word, wire::Op op,
           std::set<StagedCopy> copies) {
-  if (copies.empty()) return;
-  network.call_begins();
+  if (copies.empty() || !network.hint_begins()) return;
   std::make_shared<TellStaged>(network, std::move(path), word, op, std::move(copies))->run();
 }
 

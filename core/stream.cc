@@ -125,7 +125,7 @@ void Stream::lose(const std::string& reason) {
     connect_failed(reason);
     return;
   }
-  note_transfer_loss(now_ms());
+  if (exposed_count_ > 0) link_.note_transfer_loss(now_ms());
   close();
   link_.stream_lost(index_, goodbye_.empty() ? reason : goodbye_);
   link_.keeper()->take_back(take_told());
@@ -341,7 +341,7 @@ bool Stream::take_response(const wire::Header& header, wire::View table) {
     return true;
   }
   const std::optional<Status> ends_as = found->second.ends_as;
-  if (found->second.is_exposed) transfer_losses_ = 0;
+  if (found->second.is_exposed) link_.note_transfer();
   drop(found);
   if (in_->reference_end() > acknowledged_) acknowledge(0);
   if (rpc == nullptr) return true;

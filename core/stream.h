@@ -85,7 +85,6 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool take_map(wire::View table);
   bool wants_rdma() const;
   bool leaves_rdma(std::int64_t now);
-  void note_transfer_loss(std::int64_t now);
   bool has_room_for_keys(std::size_t count);
   bool reach();
   bool take_peer(wire::View table);
@@ -155,7 +154,6 @@ class Stream : public IoThread::Watcher, private Inbound::Receiver {
   bool has_failed_shm_ = false;                  // its arena could not be mapped: not tried again
   std::int64_t unix_at_ms_ = 0;                  // the next time for its Unix socket
   std::int64_t rdma_at_ms_ = 0;                  // the next time for one-sided transfers
-  std::size_t transfer_losses_ = 0;              // of the stream in mid-transfer, in a row
   ArenaMapRef arena_;                            // of the node, when this stream reads by leases
   std::deque<std::vector<std::uint64_t>> told_;  // leases that are over, each to be confirmed
 

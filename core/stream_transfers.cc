@@ -12,7 +12,6 @@ namespace {
 constexpr std::int64_t FENCE_MS = 1'000;  // for the node's last word on a request nobody waits for
 constexpr std::int64_t LOOK_MS = 5;       // UCX does not ring for all that it waits for
 constexpr std::size_t PROGRESS_MAX = 64;  // then other streams of the thread have their turn
-constexpr std::int64_t RDMA_AGAIN_MS = 30'000;
 constexpr std::size_t TRANSFER_LOSSES_MAX = 2;       // fewer than a request bears
 constexpr std::size_t KEYS_TOLD_MAX = KEYS_MAX / 2;  // then the node is told which are over
 
@@ -28,21 +27,13 @@ bool Stream::wants_rdma() const {
 
 /// After a node was not reached in time: is it tried without?
 bool Stream::leaves_rdma(std::int64_t now) {
-  if (link_.options().transport != Transport::automatic) return false;
-  rdma_at_ms_ = now + RDMA_AGAIN_MS;
+  if (link_.options().transport != Transport::automatic || !link_.may_connect()) return false;
+  goodbye_.clear();
+  rdma_at_ms_ = now + TRANSFERS_AGAIN_MS;
   connect_until_ms_ = now + link_.options().connect_ms;
   candidates_left_ = candidates_.size();
   thread_.wake_at(connect_until_ms_);
   return try_address(now);
-}
-
-/// The stream is lost. Once that was in mid-transfer several times in a row, it may be the
-/// transfers that it breaks at: the next one does without, for a while.
-void Stream::note_transfer_loss(std::int64_t now) {
-  if (exposed_count_ == 0 || link_.options().transport != Transport::automatic) return;
-  if (++transfer_losses_ < TRANSFER_LOSSES_MAX) return;
-  transfer_losses_ = 0;
-  rdma_at_ms_ = now + RDMA_AGAIN_MS;
 }
 
 /// After the greeting. False: the stream goes on without; else it waits, or `goodbye_` says why it
@@ -112,6 +103,7 @@ bool Stream::is_reached() const { return state_ == State::reaching || exposed_co
 bool Stream::expose(Rpc& rpc, bool is_eager) {
   const bool is_read = rpc.op() == wire::Op::get || rpc.op() == wire::Op::read;
   const bool is_write = rpc.is_upload() && !rpc.is_question && !is_eager;
+  if (!link_.may_transfer(now_ms())) return false;
   if (worker_ == nullptr || !rpc.is_bulk() || !(is_read || is_write)) return false;
   if (rpc.memory.size() > ITEMS_MAX) return false;  // a table would not hold them
   if (!find_registrations(rpc)) return false;

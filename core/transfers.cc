@@ -53,7 +53,10 @@ Transfers::~Transfers() {
 void Transfers::connect(std::span<const std::byte> address, std::function<void(std::string)> told) {
   GD2FS_ASSERT(endpoint_ == nullptr);
   auto connected = worker_->connect(address, [this] { is_broken_ = true; });
-  if (!connected) return told(connected.error().message);
+  if (!connected) {
+    is_broken_ = true;
+    return told(connected.error().message);
+  }
   endpoint_ = std::move(*connected);
   // Nothing of either side is exposed before the way is open.
   endpoint_->transfer(ucx::Way::put, {}, nullptr, {}, [this, told = std::move(told)](bool is_open) {

@@ -47,8 +47,9 @@ bool allows_cards(std::string_view transports) {
   if (is_left_out) transports.remove_prefix(1);
   bool has_all = false, has_rc = false, has_ud = false, has_dc = false;
   while (!transports.empty()) {
-    const std::string_view one = transports.substr(0, transports.find(','));
+    std::string_view one = transports.substr(0, transports.find(','));
     transports.remove_prefix(std::min(one.size() + 1, transports.size()));
+    if (one.starts_with('\\')) one.remove_prefix(1);  // no alias, in UCX's syntax
     // As rc_mlx5 is of rc. Of what is left out the rest of a kind stays.
     const auto is_of = [&](std::string_view kind) {
       const bool is_part = one.starts_with(kind) && one.substr(kind.size()).starts_with('_');
@@ -59,7 +60,8 @@ bool allows_cards(std::string_view transports) {
     has_ud = has_ud || is_of("ud");
     has_dc = has_dc || is_of("dc");
   }
-  return is_left_out ? !has_all && !(has_rc && has_ud) : has_all || has_rc || has_ud || has_dc;
+  return is_left_out ? !has_all && !(has_rc && has_ud && has_dc)
+                     : has_all || has_rc || has_ud || has_dc;
 }
 
 bool finds_cards(const std::string& transports) {

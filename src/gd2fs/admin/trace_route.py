@@ -87,6 +87,6 @@ def _lines(client: Client, recording: Recording, wanted: Wanted) -> Iterator[str
             nothing = nothing_recorded(client, nodes, wanted.namespace, wanted.seconds)
             gaps, hint = [str(nothing), *gaps], nothing.hint
     except GD2FSError as error:
-        gaps, hint = [str(error)], error.hint
+        gaps, hint = [str(error), *gaps_of(recording.summary)], error.hint
     if gaps:
         yield fault_line("; ".join(gaps), hint)

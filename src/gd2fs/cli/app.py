@@ -82,10 +82,10 @@ def run(words: Sequence[str]) -> int:
     log_to_stderr(logging.WARNING)
     try:
         app = make_app(words[0] if words else "")
-        status = app(args=list(words), prog_name="gd2fs", standalone_mode=False) or 0
+        ended_as = app(args=list(words), prog_name="gd2fs", standalone_mode=False) or 0
         if sys.stdout is not None:
             sys.stdout.flush()  # what cannot be written is an error of the command
-        return status
+        return ended_as
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whichever click it carries
             return _report_usage(error)

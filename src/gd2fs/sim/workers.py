@@ -82,7 +82,8 @@ def _signals_later() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
     handlers: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # no other may, and none runs there
-        handlers = {each: signal.getsignal(each) for each in ENDINGS}
+        found = {each: signal.getsignal(each) for each in ENDINGS}
+        handlers = {each: handler for each, handler in found.items() if handler is not None}
     try:
         for each in handlers:
             signal.signal(each, lambda number, _frame: taken.append(number))
