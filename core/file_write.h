@@ -57,6 +57,8 @@ class FileWrite : public RecordCall {
     std::size_t node = 0;
   };
 
+  static constexpr std::size_t COMMITS_MAX = 8;
+
   std::shared_ptr<FileWrite> self() {
     return std::static_pointer_cast<FileWrite>(shared_from_this());
   }
@@ -87,7 +89,7 @@ class FileWrite : public RecordCall {
   void written();
   void forget();
 
-  // A chunk with too many segments is read, and written again as one piece.
+  // A chunk with too many segments is read, and written again as one piece: file_write_merge.cc.
   void merge_next_chunk();
   void take_chunk_record();
   void read_chunk(std::uint64_t bytes);
