@@ -51,12 +51,12 @@ bool Connection::move_bytes() {
     if (receiver_.has_to_pull(*transfers_)) receiver_.start_pull(*transfers_, replies);
     if (placer_.has_work(*transfers_)) placer_.turn(*transfers_, replies, sender_.wake);
   }
-  if (transfers_->is_broken() && !transfers_->is_connected()) {
-    end_transfers();  // tells its client, if nobody has: that goes on without
-    return true;
-  }
   if (transfers_->is_broken()) {
-    fault("a transfer has failed: its client is gone, or its memory is");
+    if (transfers_->is_connected()) {
+      fault("a transfer has failed: its client is gone, or its memory is");
+    } else {
+      end_transfers();  // tells its client, if nobody has: that goes on without
+    }
     return true;
   }
   const bool can_start =

@@ -12,7 +12,6 @@ namespace {
 constexpr std::int64_t FENCE_MS = 1'000;  // for the node's last word on a request nobody waits for
 constexpr std::int64_t LOOK_MS = 5;       // UCX does not ring for all that it waits for
 constexpr std::size_t PROGRESS_MAX = 64;  // then other streams of the thread have their turn
-constexpr std::size_t TRANSFER_LOSSES_MAX = 2;       // fewer than a request bears
 constexpr std::size_t KEYS_TOLD_MAX = KEYS_MAX / 2;  // then the node is told which are over
 
 }  // namespace
@@ -103,8 +102,8 @@ bool Stream::is_reached() const { return state_ == State::reaching || exposed_co
 bool Stream::expose(Rpc& rpc, bool is_eager) {
   const bool is_read = rpc.op() == wire::Op::get || rpc.op() == wire::Op::read;
   const bool is_write = rpc.is_upload() && !rpc.is_question && !is_eager;
-  if (!link_.may_transfer(now_ms())) return false;
   if (worker_ == nullptr || !rpc.is_bulk() || !(is_read || is_write)) return false;
+  if (!link_.may_transfer(now_ms())) return false;
   if (rpc.memory.size() > ITEMS_MAX) return false;  // a table would not hold them
   if (!find_registrations(rpc)) return false;
   if (is_read) {
