@@ -6,11 +6,13 @@ None may be a file that the command reads, or that it writes something else to.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gd2fs.errors import InvalidRequest
 
@@ -70,6 +72,12 @@ def writing(path: Path) -> Iterator[None]:
             f"cannot write {path}: {error.strerror or error}",
             hint="make room, or name another file" if is_full else OTHER,
         ) from error
+
+
+def write_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write them as JSON that people can read, too. Raises InvalidRequest."""
+    with writing(path):
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Sequence
@@ -40,7 +39,7 @@ from gd2fs.bench.workload import Workload
 from gd2fs.engines.llamacpp.native import import_xllamacpp
 from gd2fs.engines.llamacpp.settings import UBATCH_DEFAULT
 from gd2fs.errors import GD2FSError, InvalidRequest
-from gd2fs.outputs import check_folder, writing
+from gd2fs.outputs import check_folder, write_facts, writing
 from gd2fs.sizes import parse_bytes
 
 ENGINES = ("llamacpp",)
@@ -178,8 +177,7 @@ def topology(
     with Board() as board:
         outcome = run_topology(workload, setup, board, kills=Kills(has_kill, has_node_kill))
     if json_file is not None:
-        with writing(json_file):
-            json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
+        write_facts(json_file, outcome.as_dict())
     console = Console(highlight=False)
     print_report(outcome, console)
     with writing(charts):

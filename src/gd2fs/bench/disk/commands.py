@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from rich.console import Console
 from gd2fs.bench.disk.run import RATIO_TARGET, SCAN_TARGET_S, Outcome, Settings, run_disk
 from gd2fs.bench.machine import machine_facts
 from gd2fs.bench.options import check_results
-from gd2fs.outputs import writing
+from gd2fs.outputs import write_facts
 from gd2fs.sizes import parse_bytes
 
 Folder = Annotated[
@@ -68,9 +67,7 @@ def disk(
         lambda text: progress.print(text, markup=False),
     )
     if json_file is not None:
-        result = {"machine": facts, "disk": outcome.as_dict()}
-        with writing(json_file):
-            json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_facts(json_file, {"machine": facts, "disk": outcome.as_dict()})
     for line in report(outcome):
         typer.echo(line)
 

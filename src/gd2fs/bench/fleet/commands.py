@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 import sys
 import time
@@ -30,7 +29,7 @@ from gd2fs.bench.options import (
 )
 from gd2fs.bench.workload import Workload
 from gd2fs.errors import GD2FSError
-from gd2fs.outputs import writing
+from gd2fs.outputs import write_facts, writing
 from gd2fs.sizes import parse_bytes
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def show(
     from gd2fs.bench.fleet.report import print_fleet, write_fleet_page
 
     if json_file is not None:
-        with writing(json_file):
-            json_file.write_text(json.dumps(outcome.as_dict(), indent=2) + "\n", encoding="utf-8")
+        write_facts(json_file, outcome.as_dict())
     console = Console(highlight=False)
     print_fleet(outcome, console)
     if html_file is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shlex
 import sys
 import time
@@ -23,7 +22,7 @@ from gd2fs.bench.io.soak import print_soak, run_soak
 from gd2fs.bench.machine import machine_facts
 from gd2fs.bench.options import check_results
 from gd2fs.errors import GD2FSError, InvalidRequest
-from gd2fs.outputs import writing
+from gd2fs.outputs import write_facts, writing
 from gd2fs.sizes import parse_bytes
 
 ROUNDS = 10
@@ -183,8 +182,7 @@ def write_json(file: Path | None, facts: dict[str, Any], machine: dict[str, Any]
     if file is None:
         return
     origin = {"machine": machine, "date": machine["date"], "command": _command_line()}
-    with writing(file):
-        file.write_text(json.dumps(facts | origin, indent=2) + "\n", encoding="utf-8")
+    write_facts(file, facts | origin)
 
 
 def wide_console() -> Console:
